@@ -1,0 +1,83 @@
+"""The project's one entry point: `nox -l` lists the sessions, `nox -s tests` runs the tests.
+
+Every environment is built from nothing under the pins of audit/environments/default.txt.
+"""
+
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+PINS = ROOT / "audit" / "environments" / "default.txt"
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["lint", "types", "tests", "isolated"]
+nox.options.error_on_missing_interpreters = True
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Install under the pins, build environments included; progress is shown because torch takes a while."""
+    pins = str(PINS)
+    session.env["PIP_CONSTRAINT"] = pins
+    session.env["PIP_BUILD_CONSTRAINT"] = pins
+    session.log(f"installing {len(requirements)} requirements under {PINS.relative_to(ROOT)}")
+    session.install("--quiet", *requirements)
+
+
+def packages(extras: str = "") -> list[str]:
+    """All workspace packages as editable requirements."""
+    return [part for name in PACKAGES for part in ("--editable", f"packages/{name}{extras}")]
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Every test of every package; arguments go to pytest."""
+    install(
+        session,
+        *packages("[plots,onnx]"),
+        "aeon",
+        "hypothesis",
+        "onnxruntime",
+        "pytest",
+        "pytest-benchmark",
+        "scipy",
+    )
+    session.run("pytest", *session.posargs, env={"MPLBACKEND": "agg"})
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and formatting by ruff; `nox -s lint -- fix` repairs what it can."""
+    install(session, "ruff")
+    if "fix" in session.posargs:
+        session.run("ruff", "check", "--fix", ".")
+        session.run("ruff", "format", ".")
+        return
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict type checking of the packages by mypy."""
+    install(session, "mypy", "matplotlib", *packages())
+    session.run("mypy", *(f"packages/{name}/src" for name in PACKAGES))
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def isolated(session: nox.Session, package: str) -> None:
+    """One package alone in a fresh environment: installed, imported, its README example run."""
+    install(session, f"./packages/{package}")
+    session.run("pip", "check")
+    script, readme = ROOT / "tests" / "run_isolated.py", ROOT / "packages" / package / "README.md"
+    # -I: neither the working directory nor the user's site-packages can stand in for a missing dependency.
+    session.run("python", "-I", str(script), package, str(readme))
+
+
+@nox.session(name="spectral-control")
+def spectral_control(session: nox.Session) -> None:
+    """The moment-matched spectral control, five seeds, some minutes: `nox -s spectral-control -- --eps 0.4`."""
+    install(session, "./packages/alphabet-core")
+    session.run("python", "-m", "alphabet_core.spectral_control", *session.posargs)

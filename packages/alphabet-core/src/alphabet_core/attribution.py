@@ -1,0 +1,119 @@
+"""Every margin as an exact sum over poles: decomposition, ranking, neutralizing and retaining poles."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alphabet_core.bounds import affine_head
+from alphabet_core.errors import AlphabetError
+from alphabet_core.model import Alphabet
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """margin[b] = baseline[b] + contributions[b].sum(), exactly, for each prediction b.
+
+    contributions (B, banks, M); baseline, margin (B,); winner, runner_up (B,) class indices, runner_up None with K = 1,
+    where the margin is the output itself.
+    """
+
+    contributions: Tensor
+    baseline: Tensor
+    margin: Tensor
+    winner: Tensor
+    runner_up: Tensor | None
+
+    def __getitem__(self, index: slice) -> "Attribution":
+        """The attributions of some of the predictions."""
+        runner_up = None if self.runner_up is None else self.runner_up[index]
+        return Attribution(
+            self.contributions[index], self.baseline[index], self.margin[index], self.winner[index], runner_up
+        )
+
+
+@torch.no_grad()
+def attribute(
+    model: Alphabet,
+    descriptor: Tensor,
+    center: Tensor,
+    *,
+    winner: Tensor | None = None,
+    runner_up: Tensor | None = None,
+) -> Attribution:
+    """Split the margin between the predicted class and its runner-up into one term per pole.
+
+    descriptor (B, banks, M, coordinates) from `model.describe`; center (banks, M, coordinates), the TRAIN mean of
+    descriptors, is what a pole's contribution is measured from. Other class pairs can be asked for by index (B,).
+    """
+    head = affine_head(model)
+    _check_center(descriptor, center)
+    weight, bias = head.weight.double(), head.bias.double()
+    outputs = weight.shape[0]
+    logits = torch.nn.functional.linear(descriptor.flatten(1).double(), weight, bias)
+    if winner is None:
+        winner = logits.argmax(dim=1)
+    if runner_up is None and outputs > 1:
+        runner_up = logits.scatter(1, winner.unsqueeze(1), -torch.inf).argmax(dim=1)
+    direction, offset = weight[winner], bias[winner]  # (B, features), (B,)
+    if runner_up is not None:
+        direction, offset = direction - weight[runner_up], offset - bias[runner_up]
+    departure = (descriptor - center).double()
+    contributions = (direction.view_as(departure) * departure).sum(dim=-1)
+    baseline = offset + direction @ center.flatten().double()
+    margin = baseline + contributions.flatten(1).sum(dim=1)
+    return Attribution(contributions, baseline, margin, winner, runner_up)
+
+
+@torch.no_grad()
+def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **companions: Tensor) -> Tensor:
+    """(banks, M, coordinates): the mean descriptor of a set of sequences, the center of its attributions."""
+    total = torch.zeros((), dtype=torch.float64, device=values.device)
+    for start in range(0, len(values), batch_size):
+        part = slice(start, start + batch_size)
+        given = {name: tensor[part] for name, tensor in companions.items()}
+        total = total + model.describe(values[part], **given).double().sum(dim=0)
+    return (total / len(values)).to(values.dtype)
+
+
+def rank_poles(attribution: Attribution) -> Tensor:
+    """(banks * M, 2) of (bank, mode), the largest mean absolute contribution first; ties keep the pole order."""
+    score = attribution.contributions.abs().mean(dim=0)  # (banks, M)
+    order = score.flatten().argsort(descending=True, stable=True)
+    return torch.stack((order // score.shape[1], order % score.shape[1]), dim=1)
+
+
+def pole_mask(model: Alphabet, poles: Tensor) -> Tensor:
+    """(banks, M) True at the listed (bank, mode) rows, such as the first eight of a ranking."""
+    shape = (model.config.banks, model.config.modes)
+    if poles.ndim != 2 or poles.shape[1] != 2:
+        raise AlphabetError(f"poles must be rows of (bank, mode), shape (n, 2); got {tuple(poles.shape)}")
+    limits = torch.tensor(shape, device=poles.device)
+    if bool(((poles < 0) | (poles >= limits)).any()):
+        raise AlphabetError(f"poles must lie in {shape[0]} banks of {shape[1]} modes; got {poles.tolist()}")
+    mask = torch.zeros(shape, dtype=torch.bool, device=poles.device)
+    mask[poles[:, 0], poles[:, 1]] = True
+    return mask
+
+
+def neutralize(descriptor: Tensor, center: Tensor, poles: Tensor) -> Tensor:
+    """The descriptor with the masked poles (banks, M) replaced by their TRAIN mean, all else intact."""
+    _check_center(descriptor, center)
+    if poles.dtype != torch.bool or poles.shape != center.shape[:2]:
+        raise AlphabetError(
+            f"poles must be a boolean mask of shape {tuple(center.shape[:2])}; got {poles.dtype} {tuple(poles.shape)}"
+        )
+    return torch.where(poles.unsqueeze(-1), center, descriptor)
+
+
+def retain(descriptor: Tensor, center: Tensor, poles: Tensor) -> Tensor:
+    """The descriptor with only the masked poles (banks, M) left, every other one at its TRAIN mean."""
+    return neutralize(descriptor, center, ~poles)
+
+
+def _check_center(descriptor: Tensor, center: Tensor) -> None:
+    if descriptor.ndim != 4 or center.shape != descriptor.shape[1:]:
+        raise AlphabetError(
+            "descriptor must be (batch, banks, modes, coordinates) and center its mean over the batch axis; "
+            f"got {tuple(descriptor.shape)} and {tuple(center.shape)}"
+        )

@@ -1,0 +1,81 @@
+"""Guarantees that hold for every input: uniform in length, amplitude, masks and time grid.
+
+Exact-arithmetic statements evaluated in float64. In float32 the short-step substitution of the gain multiplies the
+state bound by at most `FLOAT32_SLACK`.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from alphabet_core.errors import AlphabetError
+from alphabet_core.head import AffineHead
+from alphabet_core.model import Alphabet, Bank
+from alphabet_core.poles import SMALL_STEP
+
+FLOAT32_SLACK = SMALL_STEP / -math.expm1(-SMALL_STEP)
+
+
+def drive_bound(bank: Bank) -> float:
+    """kappa = sqrt(D) max|gain|: no excitation vector of this bank is longer."""
+    gain = bank.norm.gain.detach().double()
+    return math.sqrt(gain.numel()) * float(gain.abs().max())
+
+
+def state_bound(
+    decay: Tensor | float, drive: float, *, elapsed: Tensor | float = math.inf, initial: Tensor | float = 0.0
+) -> Tensor:
+    """exp(-decay T) |z_0| + drive / decay (1 - exp(-decay T)): how large a modal state can be after time T.
+
+    With the smallest decay of a bank it bounds the whole state vector; elementwise it bounds each mode.
+    """
+    rate = torch.as_tensor(decay, dtype=torch.float64)
+    if not bool((rate > 0).all()):
+        raise AlphabetError(f"decay must be positive; got {decay}")
+    time = torch.as_tensor(elapsed, dtype=torch.float64)
+    memory = torch.exp(-rate * time)
+    return memory * torch.as_tensor(initial, dtype=torch.float64) + drive / rate * -torch.expm1(-rate * time)
+
+
+def descriptor_bound(model: Alphabet) -> float:
+    """C_g: no descriptor of this model has a larger Euclidean norm."""
+    total = 0.0
+    for bank in model.banks():
+        modal = state_bound(bank.poles.decay.detach(), drive_bound(bank))  # (M,)
+        total += float(modal.square().log1p().square().sum())
+    return math.sqrt((1 + len(model.config.lags)) * total)
+
+
+def logit_bound(model: Alphabet) -> float:
+    """||W|| C_g + ||b||: no logit vector of this model is longer."""
+    head = affine_head(model)
+    weight, bias = head.weight.detach().double(), head.bias.detach().double()
+    return float(torch.linalg.matrix_norm(weight, ord=2)) * descriptor_bound(model) + float(bias.norm())
+
+
+def stream_bound(model: Alphabet, lifted: float, *, elapsed: float = math.inf) -> float:
+    """H + max|scale| (B + max|feedthrough| kappa): the synthesized stream, given ||H0_t|| <= `lifted`."""
+    if model.synthesis is None:
+        return lifted
+    drive = drive_bound(model.direct)
+    state = float(state_bound(model.direct.poles.decay.detach().min(), drive, elapsed=elapsed))
+    scale, feedthrough = (float(p.detach().abs().max()) for p in (model.synthesis.scale, model.synthesis.feedthrough))
+    return lifted + scale * (state + feedthrough * drive)
+
+
+def perturbation_bound(sizes: list[float], changes: list[float], lags: int = 3) -> float:
+    """2 sqrt(1 + lags) ||(B_r eps_r)_r||: how far the descriptor moves if bank r's states, of norm <= B_r, move eps_r."""
+    if len(sizes) != len(changes):
+        raise AlphabetError(f"sizes and changes must name the same banks; got {len(sizes)} and {len(changes)}")
+    return 2.0 * math.sqrt(1 + lags) * math.hypot(*(b * e for b, e in zip(sizes, changes, strict=True)))
+
+
+def affine_head(model: Alphabet) -> AffineHead:
+    """The model's affine head, or an error that says why an energy-only model has none."""
+    if not isinstance(model.head, AffineHead):
+        raise AlphabetError(
+            "model has energy_hidden set: its head is an MLP, for which no exact per-pole split or logit bound exists; "
+            "use a configuration with energy_hidden=None"
+        )
+    return model.head

@@ -1,0 +1,181 @@
+"""Where the lift's taps and the moments' lags look: at tokens on a regular grid, at instants on an irregular one.
+
+`TokenGrid` and `ClockGrid` answer the same questions, so the model is written once. On a unit grid they agree for any
+validity mask.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alphabet_core.poles import Poles
+from alphabet_core.sequence import Sequence
+
+LIFT_OFFSETS = (-8, -4, 0, 4, 8)
+LIFT_REACH = 8
+# A query this close to a token's instant is that token, so that rounding of the clock never decides support.
+SNAP = 1e-6
+
+
+class Grid(Protocol):
+    """What the lift, the scan and the moments ask of a time grid."""
+
+    def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
+        """Depthwise correlation of masked features (B, T, D) with kernel (D, taps) at the lift offsets: (B, T, D)."""
+        ...
+
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+        """Per lag, the states (B, T, 2M) that much earlier, zero where the pair does not count, and the pairs (B, 1)."""
+        ...
+
+    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
+        """Packed transition and gain: (2M,) on a regular grid, (B, T, 2M) on an irregular one."""
+        ...
+
+
+def make_grid(sequence: Sequence) -> Grid:
+    """The grid of a sequence: its clock if steps were given, else its tokens."""
+    if sequence.time_delta is None:
+        return TokenGrid(sequence.values, sequence.valid)
+    return ClockGrid(sequence.time_delta, sequence.values, sequence.valid)
+
+
+def convolve_valid(extended: Tensor, kernel: Tensor) -> Tensor:
+    """(B, T + 16, D), (D, 5) -> (B, T, D): the lift's dilated depthwise correlation, without padding.
+
+    Five shifted multiply-adds: on a CPU three times faster, forward and backward, than a grouped `conv1d`.
+    """
+    length = extended.shape[1] - 2 * LIFT_REACH
+    taps = [extended[:, LIFT_REACH + offset : LIFT_REACH + offset + length] for offset in LIFT_OFFSETS]
+    convolved = taps[0] * kernel[:, 0]
+    for k, tap in enumerate(taps[1:], start=1):
+        convolved = torch.addcmul(convolved, tap, kernel[:, k])
+    return convolved
+
+
+def lagged_tokens(extended: Tensor, valid: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+    """Per lag, the partners of the tokens behind the first max(lags) ones, zero where a pair does not count, and counts.
+
+    extended (B, max(lags) + T, 2M) and valid (B, max(lags) + T) begin with the history that the first tokens look into.
+    """
+    reach = max(lags)
+    length = extended.shape[1] - reach
+    pairs = []
+    for lag in lags:
+        earlier = extended[:, reach - lag : reach - lag + length]
+        counted = valid[:, reach:] & valid[:, reach - lag : reach - lag + length]
+        pairs.append((torch.where(counted.unsqueeze(-1), earlier, 0.0), counted.sum(dim=1, keepdim=True)))
+    return pairs
+
+
+class TokenGrid:
+    """Unit steps: offsets and lags count tokens, zero beyond the ends."""
+
+    def __init__(self, values: Tensor, valid: Tensor | None) -> None:
+        self.values, self.valid = values, valid
+
+    def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
+        return convolve_valid(F.pad(features, (0, 0, LIFT_REACH, LIFT_REACH)), kernel)
+
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+        reach, length = max(lags), states.shape[1]
+        extended = F.pad(states, (0, 0, reach, 0))
+        if self.valid is not None:
+            return lagged_tokens(extended, F.pad(self.valid, (reach, 0)), lags)
+        # Without a mask the padding's zeros already end the sums; only the number of pairs is left to tell.
+        token = torch.arange(length, device=states.device).unsqueeze(0)
+        return [
+            (extended[:, reach - lag : reach - lag + length], (token >= lag).sum(dim=1, keepdim=True)) for lag in lags
+        ]
+
+    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
+        return poles.hold(torch.ones((), dtype=self.values.dtype, device=self.values.device))
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The piecewise-linear interpolant at one offset of every token: between tokens left and right, (B, T) each."""
+
+    left: Tensor
+    right: Tensor
+    blend: Tensor
+    supported: Tensor
+
+    def sample(self, trajectory: Tensor) -> Tensor:
+        """(B, T, F) -> (B, T, F): the interpolated trajectory, zero without support."""
+        left, right = (
+            trajectory.gather(1, index.unsqueeze(-1).expand_as(trajectory)) for index in (self.left, self.right)
+        )
+        blended = torch.lerp(left, right, self.blend.unsqueeze(-1).to(trajectory.dtype))
+        return torch.where(self.supported.unsqueeze(-1), blended, 0.0)
+
+
+class ClockGrid:
+    """Given steps: offsets and lags are elapsed time on a float64 clock, read from the piecewise-linear interpolant.
+
+    A query has support if it lies inside the recorded span and every token that it uses with non-zero weight is valid.
+    Where several tokens share the queried instant, the earliest valid one stands for it.
+    """
+
+    def __init__(self, time_delta: Tensor, values: Tensor, valid: Tensor | None) -> None:
+        self.time_delta = time_delta.to(values.dtype)
+        self.clock = time_delta.double().cumsum(dim=1)  # (B, T)
+        self.valid = torch.ones_like(self.clock, dtype=torch.bool) if valid is None else valid
+        self._lookups: dict[int, Lookup] = {}
+
+    def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
+        taps = [self._lookup(offset).sample(features) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
+        return torch.stack(taps).sum(dim=0)
+
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+        pairs = []
+        for lag in lags:
+            earlier, counted = states, self.valid
+            if lag > 0:
+                lookup = self._lookup(-lag)
+                earlier, counted = lookup.sample(states), lookup.supported & self.valid
+            pairs.append((torch.where(counted.unsqueeze(-1), earlier, 0.0), counted.sum(dim=1, keepdim=True)))
+        return pairs
+
+    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
+        return poles.hold(self.time_delta)
+
+    def _lookup(self, offset: int) -> Lookup:
+        if offset not in self._lookups:
+            self._lookups[offset] = self._locate(offset)
+        return self._lookups[offset]
+
+    def _locate(self, offset: int) -> Lookup:
+        clock, valid = self.clock, self.valid
+        last = clock.shape[1] - 1
+        query = clock + offset
+        instants, instant = clock.detach(), query.detach()
+
+        # The earliest valid token within SNAP of the query, if there is one, is the answer.
+        near = torch.searchsorted(instants, instant - SNAP).clamp(max=last)
+        token = self._next_valid().gather(1, near)
+        snapped = valid.gather(1, token) & ((instants.gather(1, token) - instant).abs() <= SNAP)
+
+        # Otherwise the query lies between the last token not after it and the first one after it.
+        after = torch.searchsorted(instants, instant, right=True)
+        inside = (after > 0) & (after <= last)
+        right, left = after.clamp(max=last), (after - 1).clamp(min=0)
+        between = inside & valid.gather(1, left) & valid.gather(1, right) & ~snapped
+        start = clock.gather(1, left)
+        gap = torch.where(between, clock.gather(1, right) - start, 1.0)
+        blend = torch.where(between, (query - start) / gap, 0.0)
+        return Lookup(
+            left=torch.where(snapped, token, left),
+            right=torch.where(snapped, token, right),
+            blend=blend,
+            supported=snapped | between,
+        )
+
+    def _next_valid(self) -> Tensor:
+        """(B, T): the first valid token at or after each token; the last token where there is none."""
+        index = torch.arange(self.clock.shape[1], device=self.clock.device).expand_as(self.clock)
+        candidate = torch.where(self.valid, index, self.clock.shape[1] - 1)
+        return candidate.flip(1).cummin(dim=1).values.flip(1)

@@ -1,0 +1,24 @@
+"""The local lift: a centred depthwise convolution, bias and SiLU (Algorithm 1, lines 5 and 12)."""
+
+import torch.nn.functional as F
+import torch
+from torch import Tensor, nn
+
+from alphabet_core.grid import LIFT_OFFSETS, Grid
+
+
+class Lift(nn.Module):
+    """SiLU of a five-tap depthwise correlation at offsets -8, -4, 0, 4, 8 of a masked trajectory."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        taps = len(LIFT_OFFSETS)
+        self.kernel = nn.Parameter(torch.empty(width, taps).uniform_(-(taps**-0.5), taps**-0.5))
+        self.bias = nn.Parameter(torch.empty(width).uniform_(-(taps**-0.5), taps**-0.5))
+
+    def forward(self, features: Tensor, grid: Grid) -> Tensor:  # (B, T, D) -> (B, T, D)
+        return self.activate(grid.convolve(features, self.kernel))
+
+    def activate(self, convolved: Tensor) -> Tensor:
+        """Bias and SiLU, the pointwise half of the lift."""
+        return F.silu(convolved + self.bias)

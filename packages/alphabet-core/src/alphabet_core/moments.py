@@ -1,0 +1,44 @@
+"""Modal moments and their radial-log conditioning: states to descriptor (Algorithm 1, lines 10 and 15)."""
+
+import torch
+from torch import Tensor
+
+from alphabet_core.grid import Grid
+from alphabet_core.pairs import pack, split
+
+
+def read_moments(states: Tensor, grid: Grid, lags: tuple[int, ...]) -> Tensor:
+    """States (B, T, 2M) to raw moments R_0, R_lag...: (B, 1 + lags, 2M) packed."""
+    pairs = grid.lagged(states, (0, *lags))
+    sums = correlate(states, [earlier for earlier, _ in pairs])
+    counts = torch.stack([count for _, count in pairs], dim=1)  # (B, 1 + lags, 1)
+    return sums / counts.clamp(min=1)
+
+
+def correlate(states: Tensor, partners: list[Tensor]) -> Tensor:
+    """sum over t of `z[t] conj(partner[t])` per partner: (B, partners, 2M) packed."""
+    re, im = split(states)
+    turned = pack(im, -re)
+    sums = []
+    for partner in partners:
+        sums.append(pack(*(sum(split((side * partner).sum(dim=1))) for side in (states, turned))))
+    return torch.stack(sums, dim=1)
+
+
+def condition(moments: Tensor) -> Tensor:
+    """Raw moments (B, 1 + lags, 2M) to the bank's descriptor (B, M, 1 + 2 lags): [log energy | rlog of each lag]."""
+    energy = split(moments[:, :1])[0].log1p()  # (B, 1, M)
+    lagged = radial_log(moments[:, 1:])  # (B, lags, 2M)
+    re, im = split(lagged)
+    interleaved = torch.stack((re, im), dim=2).flatten(1, 2)  # (B, 2 lags, M)
+    return torch.cat((energy, interleaved), dim=1).mT
+
+
+def radial_log(u: Tensor) -> Tensor:
+    """rlog(u) = log(1 + |u|) u / |u| of packed pairs; at zero its value is 0 and its derivative the identity."""
+    re, im = split(u)
+    squared = re * re + im * im
+    zero = squared == 0
+    radius = torch.where(zero, 1.0, squared).sqrt()
+    ratio = torch.where(zero, 1.0, radius.log1p() / radius)
+    return u * torch.cat((ratio, ratio), dim=-1)

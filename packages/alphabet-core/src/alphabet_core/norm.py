@@ -1,0 +1,18 @@
+"""Root-mean-square normalization, gain only (Algorithm 1, lines 6 and 12)."""
+
+import torch
+from torch import Tensor, nn
+
+EPSILON = 1e-6
+
+
+class RMSNorm(nn.Module):
+    """`gain * x / sqrt(mean(x^2) + 1e-6)` over the last axis; zero stays zero."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, features: Tensor) -> Tensor:  # (..., D) -> (..., D)
+        scale = torch.rsqrt(features.square().mean(dim=-1, keepdim=True) + EPSILON)
+        return features * scale * self.gain

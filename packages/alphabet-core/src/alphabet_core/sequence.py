@@ -1,0 +1,175 @@
+"""The input contract that every model of the project shares: what a sequence is, and what is wrong with a bad one.
+
+Structure (rank, sizes, dtype, device) is always checked. Values (NaN or Inf where something is observed, negative or
+non-finite steps, masks that are not 0/1) are checked in eager use unless `value_checks(False)` is in force; they are
+never checked while compiling, exporting or capturing a graph, where a NaN then propagates to the output instead.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alphabet_core.errors import AlphabetError
+
+_checks_wanted: ContextVar[bool] = ContextVar("alphabet_value_checks", default=True)
+
+
+@contextmanager
+def value_checks(enabled: bool) -> Iterator[None]:
+    """Switch the checks of values on or off for the calls inside the block; runtimes switch them off."""
+    token = _checks_wanted.set(enabled)
+    try:
+        yield
+    finally:
+        _checks_wanted.reset(token)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A batch that passed the contract: masked values, boolean masks or None, steps or None.
+
+    values (B, T, C) with zero wherever nothing valid was observed; available (B, T) is True where a valid token has
+    at least one observed channel; valid (B, T). A mask of None means True everywhere.
+    """
+
+    values: Tensor
+    time_delta: Tensor | None
+    available: Tensor | None
+    valid: Tensor | None
+
+    def keep_valid(self, features: Tensor) -> Tensor:
+        """Features (B, T, D) with zero at invalid tokens."""
+        return features if self.valid is None else torch.where(self.valid.unsqueeze(-1), features, 0.0)
+
+
+def read_sequence(
+    values: Tensor,
+    *,
+    channels: int,
+    like: Tensor,
+    time_delta: Tensor | None = None,
+    observed: Tensor | None = None,
+    valid: Tensor | None = None,
+) -> Sequence:
+    """Check a batch against the contract and mask it; `like` is a parameter whose dtype and device it must share."""
+    _check_structure(values, channels, like, time_delta, observed, valid)
+    if _checks_active():
+        _check_masks(observed, valid)
+    valid_mask = None if valid is None else valid.bool()
+    observed_mask = None if observed is None else observed.bool()
+    if observed_mask is not None and observed_mask.ndim == 2:
+        observed_mask = observed_mask.unsqueeze(-1).expand_as(values)
+    readable = _readable(observed_mask, valid_mask)
+    if _checks_active():
+        _check_values(values, readable, time_delta)
+    if readable is None:
+        return Sequence(values, time_delta, available=None, valid=None)
+    available = valid_mask if observed_mask is None else readable.any(dim=-1)
+    # `where`, not a product: an entry that nobody may read can hold NaN, and 0 * NaN would let it through.
+    masked = torch.where(readable, values, torch.zeros((), dtype=values.dtype, device=values.device))
+    return Sequence(masked, time_delta, available=available, valid=valid_mask)
+
+
+def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
+    if valid is None:
+        return observed
+    token = valid.unsqueeze(-1)
+    return token if observed is None else observed & token
+
+
+def _checks_active() -> bool:
+    if not _checks_wanted.get() or torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return False
+    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+
+
+def _check_structure(
+    values: Tensor,
+    channels: int,
+    like: Tensor,
+    time_delta: Tensor | None,
+    observed: Tensor | None,
+    valid: Tensor | None,
+) -> None:
+    _require_tensor("values", values)
+    if values.ndim != 3:
+        raise AlphabetError(f"values must have shape (batch, time, channels={channels}); got {_shape(values)}")
+    batch, length, found = values.shape
+    if found != channels:
+        raise AlphabetError(
+            f"values must have {channels} channels in its last axis, as the model was configured; got {_shape(values)}"
+        )
+    # Sizes are compared with zero by identity of meaning, not by branching on a symbolic size while exporting.
+    for size, what in ((batch, "batch is empty"), (length, "sequence has no token")):
+        if isinstance(size, int) and size == 0:
+            raise AlphabetError(f"values: the {what}; got {_shape(values)}, expected at least one of each")
+    if not values.is_floating_point():
+        raise AlphabetError(f"values must be floating point; got {values.dtype}: convert it with values.float()")
+    if values.dtype != like.dtype:
+        raise AlphabetError(f"values is {values.dtype} but the model is {like.dtype}: convert one of them with .to(dtype)")
+    if values.device != like.device:
+        raise AlphabetError(f"values is on {values.device} but the model is on {like.device}: move one with .to(device)")
+    _check_companion("time_delta", time_delta, values, [(batch, length)])
+    _check_companion("observed", observed, values, [(batch, length, channels), (batch, length)])
+    _check_companion("valid", valid, values, [(batch, length)])
+    if time_delta is not None and time_delta.dtype not in (values.dtype, torch.float64):
+        raise AlphabetError(f"time_delta must be {values.dtype} or torch.float64; got {time_delta.dtype}")
+
+
+def _check_companion(name: str, tensor: Tensor | None, values: Tensor, shapes: list[tuple[int, ...]]) -> None:
+    if tensor is None:
+        return
+    _require_tensor(name, tensor)
+    if not any(tensor.ndim == len(shape) and tuple(tensor.shape) == shape for shape in shapes):
+        expected = " or ".join(str(tuple(int(size) for size in shape)) for shape in shapes)
+        raise AlphabetError(f"{name} must have shape {expected} to match values {_shape(values)}; got {_shape(tensor)}")
+    if tensor.device != values.device:
+        raise AlphabetError(f"{name} is on {tensor.device} but values is on {values.device}: move one with .to(device)")
+    if tensor.is_complex():
+        raise AlphabetError(f"{name} must be real; got {tensor.dtype}")
+
+
+def _check_masks(observed: Tensor | None, valid: Tensor | None) -> None:
+    for name, mask in (("observed", observed), ("valid", valid)):
+        if mask is None or mask.dtype == torch.bool:
+            continue
+        bad = (mask != 0) & (mask != 1)
+        if bad.any():
+            raise AlphabetError(f"{name} must hold only 0 and 1 (or booleans); found {_first(bad, mask)}")
+
+
+def _check_values(values: Tensor, readable: Tensor | None, time_delta: Tensor | None) -> None:
+    bad = ~torch.isfinite(values)
+    if readable is not None:
+        bad &= readable
+    if bad.any():
+        raise AlphabetError(
+            f"values must be finite wherever they are observed and valid; found {_first(bad, values)}: "
+            "mark missing entries with observed=0, padding with valid=0"
+        )
+    if time_delta is not None:
+        bad = ~(torch.isfinite(time_delta) & (time_delta >= 0))
+        if bad.any():
+            raise AlphabetError(
+                f"time_delta must be finite and not negative (elapsed time before each token); "
+                f"found {_first(bad, time_delta)}"
+            )
+
+
+def _first(bad: Tensor, tensor: Tensor) -> str:
+    index = tuple(int(i) for i in bad.nonzero()[0])
+    place = ", ".join(f"{axis} {i}" for axis, i in zip(("batch", "token", "channel"), index, strict=False))
+    return f"{tensor[index].item()} at {place}"
+
+
+def _require_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise AlphabetError(f"{name} must be a torch.Tensor; got {type(value).__name__}")
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(int(size) for size in tensor.shape)

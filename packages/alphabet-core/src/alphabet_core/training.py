@@ -1,0 +1,142 @@
+"""The complete training step: loss, backward, global-norm clipping, AdamW, model constraints. Defined once, here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from alphabet_core.errors import AlphabetError
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is optimized."""
+
+    learning_rate: float
+    clip_norm: float
+    weight_decay: float = 1e-4
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "clip_norm", "batch_size"):
+            if not getattr(self, name) > 0:
+                raise AlphabetError(f"{name} must be positive; got {getattr(self, name)!r}")
+        if not self.weight_decay >= 0:
+            raise AlphabetError(f"weight_decay must not be negative; got {self.weight_decay!r}")
+
+
+RECIPES = {"A": Recipe(1e-3, 0.5), "B": Recipe(3e-3, 1.0), "C": Recipe(1e-2, 2.0)}
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+LOSSES: dict[str, Loss] = {
+    "cross_entropy": F.cross_entropy,
+    "multilabel": F.binary_cross_entropy_with_logits,
+    "mse": F.mse_loss,
+}
+
+
+class TrainingStep:
+    """One optimizer step per call: `loss = step(values, targets)`.
+
+    Works for any model of the project: `model(values, time_delta=, observed=, valid=)` gives the outputs, and
+    `model.constrain()`, where it exists, is called after the optimizer. `microbatch` splits a batch into parts of at
+    most that size whose gradients add up to the whole batch's.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        recipe: Recipe = RECIPES["B"],
+        *,
+        loss: str = "cross_entropy",
+        microbatch: int | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise AlphabetError(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}")
+        if microbatch is not None and microbatch < 1:
+            raise AlphabetError(f"microbatch must be a positive size or None; got {microbatch}")
+        self.model = model
+        self.recipe = recipe
+        self.loss = loss
+        self.microbatch = microbatch
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
+        )
+        self._constrain: Callable[[], None] | None = getattr(model, "constrain", None)
+
+    def __call__(
+        self,
+        values: Tensor,
+        targets: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Do the step and return the batch's mean loss before it, detached."""
+        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        batch = values.shape[0]
+        size = self.microbatch or max(batch, 1)
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), dtype=values.dtype, device=values.device)
+        for start in range(0, max(batch, 1), size):
+            part = slice(start, start + size)
+            given = {name: tensor[part] for name, tensor in companions.items() if tensor is not None}
+            outputs = self.model(values[part], **given)
+            share = self._loss(outputs, targets[part]) * (outputs.shape[0] / batch)
+            share.backward()
+            total += share.detach()
+        nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
+        self.optimizer.step()
+        if self._constrain is not None:
+            self._constrain()
+        return total
+
+    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if self.loss == "cross_entropy":
+            if targets.shape != outputs.shape[:1] or targets.dtype != torch.int64:
+                raise AlphabetError(
+                    f"targets must be int64 class indices of shape ({outputs.shape[0]},); "
+                    f"got {targets.dtype} {tuple(targets.shape)}"
+                )
+        elif targets.shape != outputs.shape or not targets.is_floating_point():
+            raise AlphabetError(
+                f"targets must be floating point of shape {tuple(outputs.shape)} for loss={self.loss!r}; "
+                f"got {targets.dtype} {tuple(targets.shape)}"
+            )
+        return LOSSES[self.loss](outputs, targets)
+
+
+def fit(
+    step: TrainingStep,
+    values: Tensor,
+    targets: Tensor,
+    *,
+    epochs: int,
+    seed: int,
+    on_epoch: Callable[[int, float], None] | None = None,
+    **companions: Tensor,
+) -> list[float]:
+    """Shuffled minibatches of the recipe's size for some epochs; returns each epoch's mean loss.
+
+    `companions` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
+    """
+    if len(values) != len(targets):
+        raise AlphabetError(f"values has {len(values)} sequences but targets has {len(targets)}")
+    order = torch.Generator().manual_seed(seed)
+    step.model.train()
+    losses = []
+    for epoch in range(epochs):
+        total = 0.0
+        for index in torch.randperm(len(values), generator=order).split(step.recipe.batch_size):
+            index = index.to(values.device)
+            given = {name: tensor[index] for name, tensor in companions.items()}
+            total += float(step(values[index], targets[index], **given)) * len(index)
+        losses.append(total / len(values))
+        if on_epoch is not None:
+            on_epoch(epoch, losses[-1])
+    step.model.eval()
+    return losses
