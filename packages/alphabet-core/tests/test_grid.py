@@ -1,0 +1,127 @@
+"""The irregular grid's promises: one rule for support, equal to the token path on a unit grid."""
+
+import pytest
+import torch
+from conftest import build_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alphabet_core.grid import ClockGrid
+
+seeds = st.integers(0, 2**20)
+
+
+def draw(seed, length, *, batch=2, channels=2, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(batch, length, channels, generator=generator, dtype=dtype)
+    steps = 3.0 * torch.rand(batch, length, generator=generator, dtype=dtype)
+    steps[torch.rand(batch, length, generator=generator) < 0.2] = 0.0
+    valid = torch.rand(batch, length, generator=generator) > 0.3
+    observed = torch.rand(batch, length, channels, generator=generator) > 0.3
+    return values, steps, observed, valid
+
+
+@given(seeds, st.integers(1, 40), st.booleans())
+def test_a_unit_grid_is_the_token_path_for_any_mask(seed, length, masked):
+    values, _, observed, valid = draw(seed, length, dtype=torch.float32)
+    masks = {"observed": observed, "valid": valid} if masked else {}
+    model = build_model(dtype=torch.float32)
+    tokens = model.describe(values, **masks)
+    clock = model.describe(values, time_delta=torch.ones(values.shape[:2]), **masks)
+    assert float((tokens - clock).abs().max()) <= 1e-6
+
+
+@given(seeds, st.integers(1, 15), st.integers(1, 4), st.integers(1, 4))
+def test_invalid_tokens_around_a_sequence_never_change_it(seed, length, before, after):
+    values, steps, observed, valid = draw(seed, length)
+    extra = torch.Generator().manual_seed(seed + 1)
+
+    def around(tensor, fill):
+        shape = (tensor.shape[0], before + after, *tensor.shape[2:])
+        padding = fill(shape).to(tensor.dtype)
+        return torch.cat((padding[:, :before], tensor, padding[:, before:]), dim=1)
+
+    model = build_model()
+    plain = model.describe(values, time_delta=steps, observed=observed, valid=valid)
+    padded = model.describe(
+        around(values, lambda shape: torch.full(shape, torch.nan)),
+        time_delta=around(steps, lambda shape: (4 * torch.rand(shape, generator=extra) - 1).clamp(min=0)),
+        observed=around(observed, lambda shape: torch.rand(shape, generator=extra) > 0.5),
+        valid=around(valid, torch.zeros),
+    )
+    torch.testing.assert_close(padded, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_the_first_step_may_be_zero_behind_an_invalid_token():
+    # The invalid token then shares the first valid one's instant and must not stand for it.
+    values, steps, _, _ = draw(3, 6)
+    steps[:, 0] = 0.0
+    model = build_model()
+    plain = model.describe(values, time_delta=steps)
+    padded = model.describe(
+        torch.nn.functional.pad(values, (0, 0, 1, 0)),
+        time_delta=torch.nn.functional.pad(steps, (1, 0), value=1.0),
+        valid=torch.nn.functional.pad(torch.ones(2, 6), (1, 0)),
+    )
+    torch.testing.assert_close(padded, plain, rtol=1e-10, atol=1e-10)
+
+
+@given(seeds, st.integers(2, 12), st.integers(2, 7))
+def test_splitting_time_finer_does_not_move_the_clock(seed, length, parts):
+    _, steps, _, _ = draw(seed, length)
+    fine = (steps / parts).repeat_interleave(parts, dim=1)
+    coarse_clock = ClockGrid(steps, steps.unsqueeze(-1), None).clock
+    fine_clock = ClockGrid(fine, fine.unsqueeze(-1), None).clock
+    torch.testing.assert_close(fine_clock[:, parts - 1 :: parts], coarse_clock, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.25, 1 / 3, 0.7])
+def test_rounding_never_decides_support(step):
+    # On a uniform grid whose float32 step does not divide the lags exactly, a lag that is a whole number of steps
+    # away must be the token itself, everywhere along a long sequence.
+    length, lag = 4000, 8 if step == 0.7 else 1
+    grid = ClockGrid(torch.full((1, length), step), torch.zeros(1, length, 1), None)
+    whole = round(lag / step)
+    if abs(whole * step - lag) > 1e-9:
+        pytest.skip(f"a lag of {lag} is no whole number of steps of {step}")
+    lookup = grid._locate(-lag)
+    token = torch.arange(length)
+    assert bool(lookup.supported[0].equal(token >= whole))
+    assert bool((lookup.left == lookup.right)[0, whole:].all())
+    assert bool((lookup.left[0, whole:] == token[whole:] - whole).all())
+
+
+@given(seeds, st.integers(2, 20), st.sampled_from([-8, -4, -2, -1, 4, 8]))
+def test_the_interpolant_reproduces_a_straight_line(seed, length, offset):
+    _, steps, _, valid = draw(seed, length)
+    grid = ClockGrid(steps, steps.unsqueeze(-1), valid)
+    line = 2.0 * grid.clock - 1.0
+    lookup = grid._locate(offset)
+    sampled = lookup.sample(line.unsqueeze(-1)).squeeze(-1)
+    expected = torch.where(lookup.supported, line + 2.0 * offset, 0.0)
+    torch.testing.assert_close(sampled, expected, rtol=0, atol=1e-5)  # a snapped query is off by up to 1e-6 in time
+
+
+@given(seeds, st.integers(1, 20), st.sampled_from([-4, -1, 4]))
+def test_support_ends_with_the_recorded_span_and_at_invalid_tokens(seed, length, offset):
+    _, steps, _, valid = draw(seed, length)
+    grid = ClockGrid(steps, steps.unsqueeze(-1), valid)
+    lookup = grid._locate(offset)
+    query = grid.clock + offset
+    outside = (query < grid.clock[:, :1] - 1e-6) | (query > grid.clock[:, -1:] + 1e-6)
+    assert not bool((lookup.supported & outside).any())
+    used = valid.gather(1, lookup.left) & (valid.gather(1, lookup.right) | (lookup.blend == 0))
+    assert bool(used[lookup.supported].all())
+
+
+def test_masked_irregular_sequences_of_different_length_can_share_a_batch():
+    values, steps, observed, valid = draw(5, 12, batch=1)
+    model = build_model()
+    alone = model(values[:, :7], time_delta=steps[:, :7], observed=observed[:, :7], valid=valid[:, :7])
+    both = model(
+        values.expand(2, -1, -1),
+        time_delta=steps.expand(2, -1),
+        observed=observed.expand(2, -1, -1),
+        valid=torch.stack((valid[0] & (torch.arange(12) < 7), valid[0])),
+    )
+    torch.testing.assert_close(both[:1], alone, rtol=1e-10, atol=1e-10)
