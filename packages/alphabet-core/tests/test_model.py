@@ -2,7 +2,7 @@ import copy
 
 import pytest
 import torch
-from conftest import build_model
+from small_models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
 

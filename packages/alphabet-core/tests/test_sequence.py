@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import build_model
+from small_models import build_model
 
 from alphabet_core import AlphabetError, StreamingAlphabet, value_checks
 

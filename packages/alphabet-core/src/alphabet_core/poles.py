@@ -56,12 +56,11 @@ def zero_order_hold(decay: Tensor, frequency: Tensor, elapsed: Tensor) -> tuple[
     p - 1 is assembled from expm1 and a squared half-angle sine, so nothing cancels for short steps.
     """
     h = elapsed.unsqueeze(-1)
-    shrink = torch.expm1(-decay * h)
-    turn = frequency * h
-    half_sine = torch.sin(0.5 * turn)
-    change_re = shrink * torch.cos(turn) - 2.0 * half_sine * half_sine
-    change_im = (1.0 + shrink) * torch.sin(turn)
-    transition = pack(1.0 + change_re, change_im)
+    radius, turn = torch.exp(-decay * h), frequency * h
+    cosine, sine, half_sine = torch.cos(turn), torch.sin(turn), torch.sin(0.5 * turn)
+    transition = pack(radius * cosine, radius * sine)
+    change_re = torch.expm1(-decay * h) * cosine - 2.0 * half_sine * half_sine
+    change_im = radius * sine
 
     squared = decay * decay + frequency * frequency
     small = squared * h * h < SMALL_STEP**2

@@ -71,10 +71,12 @@ def _inject_initial(transition: Tensor, drive: Tensor, initial: Tensor) -> Tenso
 
 def _doubling(transition: Tensor, states: Tensor, levels: int) -> Tensor:
     length = states.shape[1]
+    if transition.ndim == 1:
+        transition = transition.double()  # repeated squaring would double the rounding of a slow pole at every level
     for level in range(levels):
         shift = 2**level
         earlier = F.pad(states, (0, 0, shift, 0))[:, :length]
-        states = states + multiply(transition, earlier)
+        states = states + multiply(transition.to(states.dtype), earlier)
         if transition.ndim == 1:
             transition = multiply(transition, transition)
         else:
@@ -97,7 +99,8 @@ def _chunked_static(transition: Tensor, drive: Tensor) -> Tensor:
     batch, length, _ = drive.shape
     blocks = _split_chunks(drive)  # (B, chunks, chunk, 2M)
     chunks, chunk = blocks.shape[1:3]
-    powers = _powers(transition, chunk + 1).to(drive.dtype)  # (chunk+1, 2M)
+    exact = _powers(transition, chunk + 1)  # (chunk+1, 2M) in float64
+    powers = exact.to(drive.dtype)
 
     columns = blocks.unflatten(-1, (2, -1)).permute(4, 3, 2, 0, 1).flatten(3, 4).flatten(1, 2)  # (M, 2 chunk, B chunks)
     columns = torch.bmm(_toeplitz(powers, chunk), columns)
@@ -105,7 +108,7 @@ def _chunked_static(transition: Tensor, drive: Tensor) -> Tensor:
 
     exporting = torch.compiler.is_exporting()
     levels = EXPORT_LEVELS if exporting else math.ceil(math.log2(chunks))
-    ends = _doubling(powers[chunk], local[:, :, -1], levels)  # (B, chunks, 2M)
+    ends = _doubling(exact[chunk], local[:, :, -1], levels)  # (B, chunks, 2M)
     carry = F.pad(ends, (0, 0, 1, 0))[:, :chunks]  # the end of the chunk before
     states = (local + multiply(powers[1:], carry.unsqueeze(2))).flatten(1, 2)
     return states[:, torch.arange(length, device=states.device)] if exporting else states[:, :length]

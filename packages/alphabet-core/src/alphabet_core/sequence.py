@@ -82,9 +82,9 @@ def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
 
 
 def _checks_active() -> bool:
-    if not _checks_wanted.get() or torch.compiler.is_compiling() or torch.compiler.is_exporting():
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return False
-    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+    return _checks_wanted.get() and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
 def _check_structure(
