@@ -69,7 +69,7 @@ def test_frequency_response_is_the_transform_of_the_impulse_response(pole, theta
     powers = torch.arange(terms, dtype=torch.float64)
     impulse = gain * torch.exp(powers * complex(math.log(abs(p)), math.atan2(p.imag, p.real)))
     direct = (impulse * torch.exp(-1j * theta * powers)).sum()
-    got = frequency_response(pole, torch.tensor([theta]))
+    got = frequency_response(pole, torch.tensor([theta], dtype=torch.float64))
     torch.testing.assert_close(got[0], direct, rtol=1e-8, atol=1e-8)
 
 

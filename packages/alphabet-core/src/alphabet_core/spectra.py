@@ -95,9 +95,10 @@ def _trapezoid(spectrum: Spectrum, pole: Tensor | complex, lags: Sequence[int], 
 
 
 def _held(pole: Tensor | complex, step: float) -> tuple[Tensor, Tensor]:
-    poles = torch.as_tensor(pole).to(torch.complex128)
+    poles = torch.as_tensor(pole, dtype=torch.complex128)
     if bool((poles.real >= 0).any()):
         raise AlphabetError(f"pole must have a negative real part, as -decay + i frequency; got {pole}")
     if not step > 0:
         raise AlphabetError(f"step must be positive; got {step}")
-    return hold_complex(poles, torch.tensor(step, dtype=torch.float64))
+    transition, gain = hold_complex(poles.flatten(), torch.tensor(step, dtype=torch.float64))
+    return transition.view_as(poles), gain.view_as(poles)

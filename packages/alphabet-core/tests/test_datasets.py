@@ -1,0 +1,38 @@
+"""Learning on real data: the two UCR sets bundled with aeon, fixed configuration, recipe B, three seeds."""
+
+import statistics
+
+import pytest
+import torch
+from aeon.datasets import load_gunpoint, load_italy_power_demand
+
+from alphabet_core import RECIPES, Alphabet, AlphabetConfig, TrainingStep, attribute, fit, mean_descriptor
+from alphabet_core.spectral_control import balanced_accuracy
+
+CASES = [("GunPoint", load_gunpoint, 0.97), ("ItalyPowerDemand", load_italy_power_demand, 0.94)]
+
+
+def read(loader, split, labels):
+    values, names = loader(split=split)
+    return torch.tensor(values, dtype=torch.float32).mT, torch.tensor([labels.index(name) for name in names])
+
+
+@pytest.mark.parametrize(("name", "loader", "least"), CASES)
+def test_mean_balanced_test_accuracy_of_three_seeds(name, loader, least):
+    labels = sorted(set(loader(split="train")[1]))
+    (train, train_labels), (test, test_labels) = (read(loader, split, labels) for split in ("train", "test"))
+    mean, spread = train.mean(dim=(0, 1)), train.std(dim=(0, 1))
+    train, test = (train - mean) / spread, (test - mean) / spread
+    scores = []
+    for seed in (7, 11, 19):
+        torch.manual_seed(seed)
+        model = Alphabet(AlphabetConfig(channels=1, width=64, modes=16, outputs=len(labels)))
+        fit(TrainingStep(model, RECIPES["B"]), train, train_labels, epochs=100, seed=seed)
+        with torch.no_grad():
+            logits = model(test)
+        scores.append(balanced_accuracy(logits.argmax(dim=1), test_labels))
+        split = attribute(model, model.describe(test).detach(), mean_descriptor(model, train))
+        top = logits.topk(2, dim=1).values
+        assert float((split.baseline + split.contributions.sum(dim=(1, 2)) - top[:, 0] + top[:, 1]).abs().max()) <= 8.6e-6
+    print(f"{name}: {[round(score, 3) for score in scores]}, mean {statistics.fmean(scores):.3f}")
+    assert statistics.fmean(scores) >= least

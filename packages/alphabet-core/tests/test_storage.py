@@ -1,0 +1,78 @@
+import json
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from small_models import build_model
+
+from alphabet_core import VARIANTS, AlphabetError, load, save
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_saved_model_comes_back_to_the_last_bit(variant, dtype, tmp_path):
+    model = build_model(variant, dtype=dtype)
+    path = save(model, tmp_path / "model.safetensors")
+    again = load(path)
+    assert again.config == model.config
+    values = torch.randn(2, 9, 2, dtype=dtype)
+    assert again(values).equal(model(values))
+    assert not again.training
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]  # no partial file is left
+
+
+def rewrite(path, *, metadata=None, tensors=None):
+    with safetensors.safe_open(path, framework="pt") as file:
+        old_metadata, old = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    safetensors.torch.save_file({**old, **(tensors or {})}, path, metadata={**old_metadata, **(metadata or {})})
+
+
+def test_the_configuration_is_readable_json(tmp_path):
+    model = build_model()
+    with safetensors.safe_open(save(model, tmp_path / "m"), framework="pt") as file:
+        assert json.loads(file.metadata()["config"]) == model.config.to_dict()
+
+
+@pytest.mark.parametrize("fault", ["weight", "config", "extra tensor", "hash", "format"])
+def test_an_edited_file_is_refused(fault, tmp_path):
+    model = build_model()
+    path = save(model, tmp_path / "m.safetensors")
+    edits = {
+        "weight": {"tensors": {"head.bias": model.head.bias.detach() + 1e-9}},
+        "config": {"metadata": {"config": json.dumps(model.config.to_dict() | {"lags": [1, 2, 3]}, sort_keys=True)}},
+        "extra tensor": {"tensors": {"intruder": torch.zeros(1)}},
+        "hash": {"metadata": {"sha256": "0" * 64}},
+        "format": {"metadata": {"format": "other/1"}},
+    }
+    rewrite(path, **edits[fault])
+    with pytest.raises(AlphabetError, match="hash|format"):
+        load(path)
+
+
+def test_what_is_not_a_model_file_is_refused(tmp_path):
+    with pytest.raises(AlphabetError, match="no file"):
+        load(tmp_path / "missing")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(AlphabetError, match="not a readable"):
+        load(tmp_path / "text")
+    torch.save({"a": torch.zeros(1)}, tmp_path / "pickle")
+    with pytest.raises(AlphabetError, match="not a readable"):
+        load(tmp_path / "pickle")
+    safetensors.torch.save_file({"a": torch.zeros(1)}, tmp_path / "foreign")
+    with pytest.raises(AlphabetError, match="format None"):
+        load(tmp_path / "foreign")
+
+
+def test_a_failed_save_keeps_the_older_file(tmp_path, monkeypatch):
+    path = save(build_model(), tmp_path / "m.safetensors")
+    before = path.read_bytes()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(build_model(seed=1), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
