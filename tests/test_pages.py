@@ -1,0 +1,56 @@
+"""What the pages promise: their snippets run and their commands exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from run_isolated import python_blocks
+
+ROOT = Path(__file__).parents[1]
+PAGES = [path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")] if python_blocks(path)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_snippet_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in python_blocks(page):
+        exec(compile(block, str(page), "exec"), namespace)
+    plt.close("all")
+
+
+def test_the_readme_example_explains_its_prediction(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks(ROOT / "README.md")
+    assert len(block.strip().splitlines()) <= 14  # ten lines behind the imports
+    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+    accuracy, margin, baseline, poles = (float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", capsys.readouterr().out))
+    assert accuracy >= 0.95
+    assert margin == pytest.approx(baseline + poles, abs=1e-9)
+
+
+def test_every_page_that_the_readme_links_exists():
+    for page in [ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links {target}"
+
+
+def test_continuous_integration_runs_the_readmes_command():
+    script = subprocess.run(
+        ["bash", "-c", "sed -n '/^command=/p' .ci/run | bash -c 'source /dev/stdin; echo \"$command\"'"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "nox -s tests" in script.stdout
+    assert script.stdout.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_importing_a_package_loads_only_what_it_declares():
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); from run_isolated import undeclared_imports; "
+        "extra = undeclared_imports('alphabet_core', 'alphabet-core'); sys.exit(str(extra) if extra else 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
