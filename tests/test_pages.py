@@ -10,7 +10,11 @@ import pytest
 from run_isolated import python_blocks
 
 ROOT = Path(__file__).parents[1]
-PAGES = [path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")] if python_blocks(path)]
+PAGES = [
+    path
+    for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")]
+    if python_blocks(path)
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -27,7 +31,9 @@ def test_the_readme_example_explains_its_prediction(tmp_path, monkeypatch, capsy
     (block,) = python_blocks(ROOT / "README.md")
     assert len(block.strip().splitlines()) <= 14  # ten lines behind the imports
     exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
-    accuracy, margin, baseline, poles = (float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", capsys.readouterr().out))
+    accuracy, margin, baseline, poles = (
+        float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", capsys.readouterr().out)
+    )
     assert accuracy >= 0.95
     assert margin == pytest.approx(baseline + poles, abs=1e-9)
 

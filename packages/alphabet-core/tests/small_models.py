@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-
 from alphabet_core import Alphabet, AlphabetConfig
 
 

@@ -1,9 +1,5 @@
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from small_models import build_model
-
 from alphabet_core import (
     Alphabet,
     AlphabetConfig,
@@ -15,6 +11,9 @@ from alphabet_core import (
     rank_poles,
     retain,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 

@@ -2,10 +2,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from small_models import build_model
-
 from alphabet_core import (
     AlphabetError,
     descriptor_bound,
@@ -20,6 +16,9 @@ from alphabet_core.moments import condition, read_moments
 from alphabet_core.pairs import multiply, to_complex
 from alphabet_core.scan import scan_chunked
 from alphabet_core.sequence import Sequence, read_sequence
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 amplitudes = st.floats(-12, 12).map(lambda exponent: 10.0**exponent)

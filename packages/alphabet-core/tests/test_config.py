@@ -2,7 +2,6 @@ import dataclasses
 import json
 
 import pytest
-
 from alphabet_core import VARIANTS, Alphabet, AlphabetConfig, AlphabetError
 
 COUNTS = [

@@ -5,7 +5,6 @@ import statistics
 import pytest
 import torch
 from aeon.datasets import load_gunpoint, load_italy_power_demand
-
 from alphabet_core import RECIPES, Alphabet, AlphabetConfig, TrainingStep, attribute, fit, mean_descriptor
 from alphabet_core.spectral_control import balanced_accuracy
 
@@ -33,6 +32,8 @@ def test_mean_balanced_test_accuracy_of_three_seeds(name, loader, least):
         scores.append(balanced_accuracy(logits.argmax(dim=1), test_labels))
         split = attribute(model, model.describe(test).detach(), mean_descriptor(model, train))
         top = logits.topk(2, dim=1).values
-        assert float((split.baseline + split.contributions.sum(dim=(1, 2)) - top[:, 0] + top[:, 1]).abs().max()) <= 8.6e-6
+        assert (
+            float((split.baseline + split.contributions.sum(dim=(1, 2)) - top[:, 0] + top[:, 1]).abs().max()) <= 8.6e-6
+        )
     print(f"{name}: {[round(score, 3) for score in scores]}, mean {statistics.fmean(scores):.3f}")
     assert statistics.fmean(scores) >= least

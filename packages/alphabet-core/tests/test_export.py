@@ -1,8 +1,7 @@
 import pytest
 import torch
-from small_models import build_model
-
 from alphabet_core import Alphabet, AlphabetConfig, export_onnx, export_program, freeze
+from small_models import build_model
 
 SHAPES = [(1, 1), (2, 3), (1, 4), (5, 31), (3, 64), (2, 700)]
 

@@ -1,9 +1,8 @@
 import pytest
 import torch
+from alphabet_core.frame import FixedFrame, Frame, fixed_order_expm
 from hypothesis import given
 from hypothesis import strategies as st
-
-from alphabet_core.frame import FixedFrame, Frame, fixed_order_expm
 
 
 def departure(matrix):

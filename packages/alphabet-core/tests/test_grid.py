@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from small_models import build_model
+from alphabet_core.grid import ClockGrid
 from hypothesis import given
 from hypothesis import strategies as st
-
-from alphabet_core.grid import ClockGrid
+from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 

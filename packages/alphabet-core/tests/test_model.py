@@ -2,12 +2,11 @@ import copy
 
 import pytest
 import torch
-from small_models import build_model
-from hypothesis import given
-from hypothesis import strategies as st
-
 from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, scan_sequential
 from alphabet_core.definition import describe_by_definition, logits_by_definition
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 INPUTS = ["plain", "observed", "token-observed", "valid", "steps", "everything"]

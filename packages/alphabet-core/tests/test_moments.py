@@ -2,12 +2,11 @@ import math
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
 from alphabet_core.grid import TokenGrid
 from alphabet_core.moments import condition, radial_log, read_moments
 from alphabet_core.pairs import from_complex, to_complex
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 finite = st.floats(-1e6, 1e6)
 moments = st.tuples(st.floats(0, 1e6), st.complex_numbers(max_magnitude=1e6), st.complex_numbers(max_magnitude=1e6))
@@ -59,7 +58,9 @@ def test_radial_log_keeps_the_phase_and_logs_the_radius(u):
 
 @given(st.floats(0.01, 100), st.complex_numbers(min_magnitude=1e-3, max_magnitude=1e3))
 def test_a_global_scale_leaves_the_phase_of_a_moment(scale, u):
-    images = [complex(to_complex(radial_log(torch.tensor([v.real, v.imag], dtype=torch.float64)))) for v in (u, scale**2 * u)]
+    images = [
+        complex(to_complex(radial_log(torch.tensor([v.real, v.imag], dtype=torch.float64)))) for v in (u, scale**2 * u)
+    ]
     assert images[0] / abs(images[0]) == pytest.approx(images[1] / abs(images[1]), abs=1e-9)
 
 

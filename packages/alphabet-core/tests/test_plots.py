@@ -1,9 +1,8 @@
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from small_models import build_model
-
 from alphabet_core import attribute, plot_poles, plot_prediction
+from small_models import build_model
 
 
 @pytest.fixture

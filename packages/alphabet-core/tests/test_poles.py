@@ -3,11 +3,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
 from alphabet_core.pairs import to_complex
 from alphabet_core.poles import Poles, hold_complex, zero_order_hold
+from hypothesis import given
+from hypothesis import strategies as st
 
 decays = st.floats(1e-3, 2.0)
 frequencies = st.floats(-math.pi, math.pi)
@@ -15,7 +14,9 @@ steps = st.floats(0.0, 50.0)
 
 
 def held(decay, frequency, h):
-    transition, gain = zero_order_hold(*(torch.tensor([v], dtype=torch.float64) for v in (decay, frequency)), torch.tensor(h, dtype=torch.float64))
+    transition, gain = zero_order_hold(
+        *(torch.tensor([v], dtype=torch.float64) for v in (decay, frequency)), torch.tensor(h, dtype=torch.float64)
+    )
     return complex(to_complex(transition)), complex(to_complex(gain))
 
 

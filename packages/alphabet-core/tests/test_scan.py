@@ -1,11 +1,10 @@
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
 from alphabet_core import SCANS, scan_sequential
 from alphabet_core.pairs import from_complex, multiply, to_complex
 from alphabet_core.scan import CHUNK
+from hypothesis import given
+from hypothesis import strategies as st
 
 FAST = {name: scan for name, scan in SCANS.items() if name != "sequential"}
 
@@ -93,7 +92,9 @@ def test_second_derivatives_exist(name, varying):
 def test_float32_is_as_good_as_the_sequential_float32(name):
     # A pole on the slow edge: |p| = 0.999 over 2,048 tokens, where errors accumulate longest.
     transition, drive, initial = draw(5, 4, 2048, 8, varying=False)
-    transition = from_complex(torch.polar(torch.full((8,), 0.999, dtype=torch.float64), torch.linspace(0.0, 3.1, 8, dtype=torch.float64)))
+    transition = from_complex(
+        torch.polar(torch.full((8,), 0.999, dtype=torch.float64), torch.linspace(0.0, 3.1, 8, dtype=torch.float64))
+    )
     transition = transition.float()
     exact = scan_sequential(transition.double(), drive, initial)
     single = (transition, drive.float(), initial.float())

@@ -1,8 +1,7 @@
 import pytest
 import torch
-from small_models import build_model
-
 from alphabet_core import AlphabetError, StreamingAlphabet, value_checks
+from small_models import build_model
 
 VALUES = torch.zeros(2, 5, 3)
 NAN_AT = VALUES.clone().index_put((torch.tensor(1), torch.tensor(3), torch.tensor(2)), torch.tensor(torch.nan))
@@ -91,5 +90,5 @@ def test_streams_make_the_same_promises():
         stream.feed(NAN_AT)
     with pytest.raises(AlphabetError, match="2 parallel streams"):
         stream.feed(VALUES[:1])
-    with pytest.raises(AlphabetError, match="time_delta.*regular grid"):
+    with pytest.raises(AlphabetError, match=r"time_delta.*regular grid"):
         stream.feed(VALUES, time_delta=ONES)

@@ -2,14 +2,13 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
 from alphabet_core import AlphabetError, ar_spectrum, frequency_response, ma_spectrum, noise_floor, population_moments
 from alphabet_core.pairs import from_complex, to_complex
 from alphabet_core.poles import hold_complex
 from alphabet_core.scan import scan_chunked
 from alphabet_core.spectra import poisson_kernel
+from hypothesis import given
+from hypothesis import strategies as st
 
 poles = st.builds(complex, st.floats(-2.0, -0.02), st.floats(-3.1, 3.1))
 held_steps = st.sampled_from([0.5, 1.0, 2.0])
@@ -17,7 +16,9 @@ LAGS = (0, 1, 2, 4)
 
 
 def hold(pole, step=1.0):
-    transition, gain = hold_complex(torch.tensor([pole], dtype=torch.complex128), torch.tensor(step, dtype=torch.float64))
+    transition, gain = hold_complex(
+        torch.tensor([pole], dtype=torch.complex128), torch.tensor(step, dtype=torch.float64)
+    )
     return complex(transition), complex(gain)
 
 
@@ -65,7 +66,7 @@ def test_white_noise_adds_a_floor_and_contaminates_the_lags(pole, step, variance
 @given(poles, st.floats(-3.1, 3.1))
 def test_frequency_response_is_the_transform_of_the_impulse_response(pole, theta):
     p, gain = hold(pole)
-    terms = int(math.ceil(40 / -math.log(abs(p))))
+    terms = math.ceil(40 / -math.log(abs(p)))
     powers = torch.arange(terms, dtype=torch.float64)
     impulse = gain * torch.exp(powers * complex(math.log(abs(p)), math.atan2(p.imag, p.real)))
     direct = (impulse * torch.exp(-1j * theta * powers)).sum()

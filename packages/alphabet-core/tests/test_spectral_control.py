@@ -2,7 +2,6 @@ import json
 
 import pytest
 import torch
-
 from alphabet_core.spectral_control import balanced_accuracy, bayes_decision, draw_paths, main
 
 

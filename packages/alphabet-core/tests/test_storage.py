@@ -4,9 +4,8 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from small_models import build_model
-
 from alphabet_core import VARIANTS, AlphabetError, load, save
+from small_models import build_model
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -46,7 +45,7 @@ def test_an_edited_file_is_refused(fault, tmp_path):
         "format": {"metadata": {"format": "other/1"}},
     }
     rewrite(path, **edits[fault])
-    with pytest.raises(AlphabetError, match="hash|format"):
+    with pytest.raises(AlphabetError, match=r"hash|format"):
         load(path)
 
 
@@ -71,7 +70,7 @@ def test_a_failed_save_keeps_the_older_file(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.replace", interrupted)
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save(build_model(seed=1), path)
     assert path.read_bytes() == before

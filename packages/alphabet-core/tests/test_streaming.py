@@ -1,11 +1,10 @@
 import pytest
 import safetensors.torch
 import torch
+from alphabet_core import VARIANTS, AlphabetError, StreamingAlphabet
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build_model
-
-from alphabet_core import VARIANTS, AlphabetError, StreamingAlphabet
 
 chunkings = st.lists(st.integers(0, 12), min_size=1, max_size=12).filter(lambda sizes: sum(sizes) > 0)
 

@@ -3,13 +3,12 @@ import dataclasses
 
 import pytest
 import torch
+from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, state_bound
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build_model
 from torch import nn
 from torch.nn import functional as F
-
-from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, state_bound
 
 SEEDS = st.integers(0, 2**20)
 

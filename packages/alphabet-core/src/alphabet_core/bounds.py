@@ -18,7 +18,7 @@ FLOAT32_SLACK = SMALL_STEP / -math.expm1(-SMALL_STEP)
 
 
 def drive_bound(bank: Bank) -> float:
-    """kappa = sqrt(D) max|gain|: no excitation vector of this bank is longer."""
+    """Kappa = sqrt(D) max|gain|: no excitation vector of this bank is longer."""
     gain = bank.norm.gain.detach().double()
     return math.sqrt(gain.numel()) * float(gain.abs().max())
 
@@ -65,7 +65,10 @@ def stream_bound(model: Alphabet, lifted: float, *, elapsed: float = math.inf) -
 
 
 def perturbation_bound(sizes: list[float], changes: list[float], lags: int = 3) -> float:
-    """2 sqrt(1 + lags) ||(B_r eps_r)_r||: how far the descriptor moves if bank r's states, of norm <= B_r, move eps_r."""
+    """2 sqrt(1 + lags) ||(B_r eps_r)_r||: how far apart two descriptors can be.
+
+    Bank r's states, of norm at most B_r = sizes[r], are at most eps_r = changes[r] apart at every token.
+    """
     if len(sizes) != len(changes):
         raise AlphabetError(f"sizes and changes must name the same banks; got {len(sizes)} and {len(changes)}")
     return 2.0 * math.sqrt(1 + lags) * math.hypot(*(b * e for b, e in zip(sizes, changes, strict=True)))

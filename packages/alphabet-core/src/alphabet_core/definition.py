@@ -6,6 +6,7 @@ this package and in the others, is tested against it.
 
 import cmath
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from alphabet_core.model import Alphabet, Bank
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
+Value = TypeVar("Value", np.float64, np.complex128)
 
 OFFSETS = (-8.0, -4.0, 0.0, 4.0, 8.0)
 SNAP = 1e-6
@@ -143,17 +145,17 @@ def _read(states: ComplexArray, clock: Array, w: NDArray[np.bool_], lags: tuple[
     return np.stack(columns, axis=1)
 
 
-def _query(trajectory: NDArray, clock: Array, w: NDArray[np.bool_], instant: float) -> NDArray | None:  # type: ignore[type-arg]
+def _query(trajectory: NDArray[Value], clock: Array, w: NDArray[np.bool_], instant: float) -> NDArray[Value] | None:
     """The piecewise-linear interpolant of the trajectory at an instant, None without support."""
     for t, time in enumerate(clock):
         if abs(time - instant) <= SNAP and w[t]:
-            return trajectory[t]
+            return np.asarray(trajectory[t])
     for t in range(len(clock) - 1):
         if clock[t] <= instant < clock[t + 1]:
             if not (w[t] and w[t + 1]) or min(abs(clock[t] - instant), abs(clock[t + 1] - instant)) <= SNAP:
                 return None
             blend = (instant - clock[t]) / (clock[t + 1] - clock[t])
-            return (1.0 - blend) * trajectory[t] + blend * trajectory[t + 1]
+            return np.asarray((1.0 - blend) * trajectory[t] + blend * trajectory[t + 1])
     return None
 
 

@@ -28,7 +28,7 @@ class Grid(Protocol):
         ...
 
     def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
-        """Per lag, the states (B, T, 2M) that much earlier, zero where the pair does not count, and the pairs (B, 1)."""
+        """Per lag, the states (B, T, 2M) that much earlier, zero where no pair counts, and the pairs (B, 1)."""
         ...
 
     def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
@@ -57,7 +57,7 @@ def convolve_valid(extended: Tensor, kernel: Tensor) -> Tensor:
 
 
 def lagged_tokens(extended: Tensor, valid: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
-    """Per lag, the partners of the tokens behind the first max(lags) ones, zero where a pair does not count, and counts.
+    """Per lag, the partners of the tokens behind the first max(lags) ones, zero where no pair counts, and the pairs.
 
     extended (B, max(lags) + T, 2M) and valid (B, max(lags) + T) begin with the history that the first tokens look into.
     """

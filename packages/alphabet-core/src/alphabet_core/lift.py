@@ -1,7 +1,7 @@
 """The local lift: a centred depthwise convolution, bias and SiLU (Algorithm 1, lines 5 and 12)."""
 
-import torch.nn.functional as F
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alphabet_core.grid import LIFT_OFFSETS, Grid

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from alphabet_core.config import AlphabetConfig
-from alphabet_core.frame import Frame
+from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.grid import Grid, make_grid
 from alphabet_core.head import make_head
 from alphabet_core.lift import Lift
@@ -105,7 +105,7 @@ class Bank(nn.Module):
         super().__init__()
         self.lift = Lift(config.width)
         self.norm = RMSNorm(config.width)
-        self.frame = Frame(config.width, config.modes)
+        self.frame: Frame | FixedFrame = Frame(config.width, config.modes)
         self.poles = Poles(config.modes, trainable=config.trainable_poles)
 
     def transport(self, drive: Tensor, gate: Tensor | None, grid: Grid, scan: Scan) -> Tensor:

@@ -16,13 +16,15 @@ def read_moments(states: Tensor, grid: Grid, lags: tuple[int, ...]) -> Tensor:
 
 
 def correlate(states: Tensor, partners: list[Tensor]) -> Tensor:
-    """sum over t of `z[t] conj(partner[t])` per partner: (B, partners, 2M) packed."""
+    """Sum over t of `z[t] conj(partner[t])` per partner: (B, partners, 2M) packed."""
     re, im = split(states)
     turned = pack(im, -re)
-    sums = []
-    for partner in partners:
-        sums.append(pack(*(sum(split((side * partner).sum(dim=1))) for side in (states, turned))))
-    return torch.stack(sums, dim=1)
+
+    def inner(left: Tensor, right: Tensor) -> Tensor:
+        first, second = split((left * right).sum(dim=1))
+        return first + second
+
+    return torch.stack([pack(inner(states, partner), inner(turned, partner)) for partner in partners], dim=1)
 
 
 def condition(moments: Tensor) -> Tensor:

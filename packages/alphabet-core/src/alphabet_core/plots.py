@@ -1,6 +1,6 @@
 """Pictures of what a model looks at; needs matplotlib: pip install 'alphabet-core[plots]'."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -44,7 +44,12 @@ def plot_poles(model: Alphabet, attribution: Attribution | None = None, *, ax: "
 
 
 def plot_prediction(
-    attribution: Attribution, index: int = 0, *, top: int = 8, classes: list[str] | None = None, ax: "Axes | None" = None
+    attribution: Attribution,
+    index: int = 0,
+    *,
+    top: int = 8,
+    classes: list[str] | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """One prediction's margin as bars: baseline, the strongest poles, all the others together, and their sum."""
     axes = _axes(ax)
@@ -89,11 +94,12 @@ def _title(attribution: Attribution, index: int, classes: list[str] | None) -> s
     return f"{name(attribution.winner[index])} over {name(attribution.runner_up[index])}"
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: "Axes | None") -> "Axes":
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as missing:
         raise AlphabetError("plots need matplotlib: pip install 'alphabet-core[plots]'") from missing
-    return plt.subplots(figsize=(6.4, 4.4), layout="constrained")[1]
+    axes: Axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")[1]
+    return axes

@@ -51,7 +51,7 @@ class Poles(nn.Module):
 
 
 def zero_order_hold(decay: Tensor, frequency: Tensor, elapsed: Tensor) -> tuple[Tensor, Tensor]:
-    """p = exp(lambda h) and (p - 1) / lambda, packed, for poles (M,) and elapsed time h (...,).
+    """P = exp(lambda h) and (p - 1) / lambda, packed, for poles (M,) and elapsed time h (...,).
 
     p - 1 is assembled from expm1 and a squared half-angle sine, so nothing cancels for short steps.
     """

@@ -3,7 +3,7 @@
 Three algorithms share one signature and are swapped by passing another function:
 
     scan(transition, drive, initial=None) -> states
-    transition (2M,) static or (B, T, 2M) time-varying;  drive, states (B, T, 2M);  initial (B, 2M) is z[-1], zero if None
+    transition (2M,) static or (B, T, 2M) time-varying;  drive, states (B, T, 2M);  initial (B, 2M) z[-1] or None, zero
 
 `scan_sequential` is the definition. `scan_associative` has logarithmic depth. `scan_chunked` is the default: few, large
 operations. All three differentiate with respect to every argument.
@@ -104,7 +104,7 @@ def _chunked_static(transition: Tensor, drive: Tensor) -> Tensor:
 
     columns = blocks.unflatten(-1, (2, -1)).permute(4, 3, 2, 0, 1).flatten(3, 4).flatten(1, 2)  # (M, 2 chunk, B chunks)
     columns = torch.bmm(_toeplitz(powers, chunk), columns)
-    local = columns.unflatten(1, (2, chunk)).unflatten(-1, (batch, -1)).permute(3, 4, 2, 1, 0).flatten(-2)
+    local: Tensor = columns.unflatten(1, (2, chunk)).unflatten(-1, (batch, -1)).permute(3, 4, 2, 1, 0).flatten(-2)
 
     exporting = torch.compiler.is_exporting()
     levels = EXPORT_LEVELS if exporting else math.ceil(math.log2(chunks))
@@ -124,7 +124,8 @@ def _split_chunks(drive: Tensor) -> Tensor:
         return F.pad(drive, (0, 0, 0, 2 * EXPORT_CHUNK))[:, index]
     chunk = min(length, CHUNK)
     chunks = (length + chunk - 1) // chunk
-    return F.pad(drive, (0, 0, 0, chunks * chunk - length)).unflatten(1, (chunks, chunk))
+    padded = F.pad(drive, (0, 0, 0, chunks * chunk - length))
+    return padded.reshape(padded.shape[0], chunks, chunk, padded.shape[2])
 
 
 def _toeplitz(powers: Tensor, size: int) -> Tensor:

@@ -110,9 +110,13 @@ def _check_structure(
     if not values.is_floating_point():
         raise AlphabetError(f"values must be floating point; got {values.dtype}: convert it with values.float()")
     if values.dtype != like.dtype:
-        raise AlphabetError(f"values is {values.dtype} but the model is {like.dtype}: convert one of them with .to(dtype)")
+        raise AlphabetError(
+            f"values is {values.dtype} but the model is {like.dtype}: convert one of them with .to(dtype)"
+        )
     if values.device != like.device:
-        raise AlphabetError(f"values is on {values.device} but the model is on {like.device}: move one with .to(device)")
+        raise AlphabetError(
+            f"values is on {values.device} but the model is on {like.device}: move one with .to(device)"
+        )
     _check_companion("time_delta", time_delta, values, [(batch, length)])
     _check_companion("observed", observed, values, [(batch, length, channels), (batch, length)])
     _check_companion("valid", valid, values, [(batch, length)])

@@ -60,8 +60,10 @@ def population_moments(
     )
 
 
-def noise_floor(pole: Tensor | complex, variance: float = 1.0, *, direction_norm: float = 2.0, step: float = 1.0) -> Tensor:
-    """nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2): the energy that isotropic white feature noise adds to a mode.
+def noise_floor(
+    pole: Tensor | complex, variance: float = 1.0, *, direction_norm: float = 2.0, step: float = 1.0
+) -> Tensor:
+    """Nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2): the energy that isotropic white feature noise adds to a mode.
 
     `direction_norm` is ||c||^2 of c = a + ib, 2 for the frame's orthonormal pair.
     """

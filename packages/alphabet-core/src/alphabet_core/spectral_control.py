@@ -10,6 +10,7 @@ import math
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -44,7 +45,8 @@ def bayes_decision(paths: Tensor, eps: float) -> Tensor:
     factor = torch.linalg.cholesky(covariance)
     whitened = torch.linalg.solve_triangular(factor, x.T, upper=False)
     ratio = 0.5 * (x.square().sum(dim=1) - whitened.square().sum(dim=0)) - factor.diagonal().log().sum()
-    return (ratio > 0).long()
+    decision: Tensor = ratio > 0
+    return decision.long()
 
 
 def balanced_accuracy(predicted: Tensor, labels: Tensor) -> float:
@@ -52,14 +54,23 @@ def balanced_accuracy(predicted: Tensor, labels: Tensor) -> float:
     return statistics.fmean(float((predicted[labels == k] == k).float().mean()) for k in labels.unique())
 
 
-def run_seed(seed: int, eps: float, *, variant: str = "full", length: int = 128, epochs: int = 60) -> tuple[float, float]:
+def run_seed(
+    seed: int, eps: float, *, variant: str = "full", length: int = 128, epochs: int = 60
+) -> tuple[float, float]:
     """Balanced validation accuracy of a freshly trained (64, 16) model, and of the Bayes decision, for one seed."""
     generator = torch.Generator().manual_seed(seed)
     train, train_labels = draw_paths(512, length, eps, generator)
     validation, labels = draw_paths(256, length, eps, generator)
     torch.manual_seed(seed)
     model = Alphabet(AlphabetConfig.variant(variant, channels=1, width=64, modes=16, outputs=2))
-    fit(TrainingStep(model, RECIPES["B"]), train, train_labels, epochs=epochs, seed=seed, on_epoch=_progress(seed, epochs))
+    fit(
+        TrainingStep(model, RECIPES["B"]),
+        train,
+        train_labels,
+        epochs=epochs,
+        seed=seed,
+        on_epoch=_progress(seed, epochs),
+    )
     with torch.no_grad():
         predicted = model(validation).argmax(dim=1)
     return balanced_accuracy(predicted, labels), balanced_accuracy(bayes_decision(validation, eps), labels)
@@ -87,7 +98,9 @@ def main(arguments: list[str] | None = None) -> None:
         )
         scores.append(score)
         ceilings.append(ceiling)
-        print(f"seed {seed:3d}: balanced accuracy {score:.3f}, Bayes {ceiling:.3f} ({time.monotonic() - started:.0f} s)")
+        print(
+            f"seed {seed:3d}: balanced accuracy {score:.3f}, Bayes {ceiling:.3f} ({time.monotonic() - started:.0f} s)"
+        )
     mean, ceiling = statistics.fmean(scores), statistics.fmean(ceilings)
     spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
     share = (mean - 0.5) / (ceiling - 0.5)
@@ -101,7 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _progress(seed: int, epochs: int):  # type: ignore[no-untyped-def]
+def _progress(seed: int, epochs: int) -> Callable[[int, float], None] | None:
     if not sys.stderr.isatty():
         return None
     return lambda epoch, loss: print(

@@ -27,7 +27,7 @@ def save(model: Alphabet, path: str | Path) -> Path:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         safetensors.torch.save_file(tensors, partial, metadata=metadata)
-        os.replace(partial, target)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return target

@@ -99,7 +99,9 @@ class StreamingAlphabet:
             valid=valid,
         )
         if len(values) != self.batch:
-            raise AlphabetError(f"values must hold {self.batch} parallel streams, as this stream began; got {len(values)}")
+            raise AlphabetError(
+                f"values must hold {self.batch} parallel streams, as this stream began; got {len(values)}"
+            )
         everything = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
         token_valid = everything if sequence.valid is None else sequence.valid
         available = everything if sequence.available is None else sequence.available
