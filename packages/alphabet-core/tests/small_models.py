@@ -14,5 +14,5 @@ def build_model(variant: str = "full", *, seed: int = 0, dtype: torch.dtype = to
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not name.startswith("head"):
-                parameter += 0.15 * torch.randn_like(parameter)
+                parameter += (1.5 if name.endswith("tangent") else 0.15) * torch.randn_like(parameter)
     return model

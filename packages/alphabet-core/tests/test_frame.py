@@ -1,6 +1,6 @@
 import pytest
 import torch
-from alphabet_core.frame import FixedFrame, Frame, fixed_order_expm
+from alphabet_core.frame import TANGENT_SCALE, FixedFrame, Frame, fixed_order_expm
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def test_gradient_of_the_exponential_is_right():
 def test_columns_are_orthonormal_at_any_tangent(seed, modes, spare, scale):
     torch.manual_seed(seed)
     frame = Frame(2 * modes + spare, modes).double()
-    torch.nn.init.normal_(frame.tangent, std=scale)
+    torch.nn.init.normal_(frame.tangent, std=scale / TANGENT_SCALE)
     assert departure(frame().detach()) < 1e-6  # the float32 base of a converted module sets this limit
     frame.rebase()
     assert departure(frame().detach()) < 1e-12  # one Newton-Schulz step squares it
@@ -53,7 +53,7 @@ def test_rebasing_does_not_move_the_frame(seed, scale):
     torch.manual_seed(seed)
     frame = Frame(9, 3).double()
     frame.rebase()
-    torch.nn.init.normal_(frame.tangent, std=scale)
+    torch.nn.init.normal_(frame.tangent, std=scale / TANGENT_SCALE)
     before = frame().detach()
     frame.rebase()
     assert frame.tangent.detach().count_nonzero() == 0
@@ -68,7 +68,7 @@ def test_a_zero_tangent_gives_the_base_to_the_last_bit():
 @pytest.mark.parametrize("scale", [0.0, 0.2])
 def test_gradient_in_the_tangent_is_right_at_and_away_from_zero(scale):
     frame = Frame(6, 2).double()
-    tangent = (scale * torch.randn(6, 4, dtype=torch.float64)).requires_grad_()
+    tangent = (scale / TANGENT_SCALE * torch.randn(6, 4, dtype=torch.float64)).requires_grad_()
     assert torch.autograd.gradcheck(lambda t: torch.func.functional_call(frame, {"tangent": t}, ()), tangent)
 
 
@@ -78,7 +78,7 @@ def test_ten_thousand_steps_leave_the_frame_orthonormal():
     worst = 0.0
     for step in range(10_000):
         with torch.no_grad():
-            frame.tangent += 3e-3 * torch.randn(64, 32, generator=generator)
+            frame.tangent += 3e-3 / TANGENT_SCALE * torch.randn(64, 32, generator=generator)
         frame.rebase()
         if step % 500 == 499:
             worst = max(worst, departure(frame().detach()))

@@ -166,7 +166,7 @@ def _frame(bank: Bank) -> Array:
     frame: Frame = bank.frame
     base, tangent = _array(frame.base), _array(frame.tangent)
     skew = np.zeros_like(base)
-    skew[:, : tangent.shape[1]] = tangent
+    skew[:, : tangent.shape[1]] = 0.1 * tangent
     skew -= skew.T
     term, total = np.eye(len(base)), np.eye(len(base))
     for k in range(1, 40):

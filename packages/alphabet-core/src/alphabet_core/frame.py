@@ -1,7 +1,7 @@
 """The Stiefel frame: D x 2M with orthonormal columns, kept exactly on the manifold while D*2M coordinates train.
 
 The frame is the first 2M columns of `base @ exp(S)`, where `base` is a D x D orthogonal buffer and S is the
-skew-symmetric matrix of a D x 2M tangent. After every optimizer step `rebase` moves the base to the current frame and
+skew-symmetric matrix of a D x 2M tangent, `S = TANGENT_SCALE (X - X^T)` with X padded to D x D. After every optimizer step `rebase` moves the base to the current frame and
 sets the tangent back to zero, so the optimizer always works in coordinates centred at the frame itself.
 """
 
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 # Squarings of the fixed-order exponential. Its degree-12 Taylor series sees matrices of 1-norm 0.5 or less whenever the
 # argument's is at most 16, and then leaves out less than 0.5**13 / 13! = 2e-14.
 SQUARINGS = 5
+# Adam moves every coordinate by about its learning rate, whatever the gradient's size, so the coordinates' scale is how
+# fast frames turn relative to the rest. Chosen on evidence: docs/decisions.md.
+TANGENT_SCALE = 0.1
 
 
 def fixed_order_expm(matrix: Tensor, *, squarings: int = SQUARINGS) -> Tensor:
@@ -66,8 +69,8 @@ class Frame(nn.Module):
         return self._moved()[:, : self.columns]
 
     def _moved(self) -> Tensor:
-        full = F.pad(self.tangent, (0, self.tangent.shape[0] - self.columns))
-        return self.base + self.base @ _expm1(full - full.mT)
+        square = F.pad(TANGENT_SCALE * self.tangent, (0, self.tangent.shape[0] - self.columns))
+        return self.base + self.base @ _expm1(square - square.mT)
 
     @torch.no_grad()
     def rebase(self) -> None:
