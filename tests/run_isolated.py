@@ -9,8 +9,6 @@ import re
 import sys
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 
 def declared_closure(distribution: str) -> set[str]:
     """Normalized names of the distribution and of everything that it needs, directly or not."""
@@ -25,8 +23,8 @@ def declared_closure(distribution: str) -> set[str]:
             requirements = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
             continue
-        parsed = [Requirement(text) for text in requirements]
-        queue += [r.name for r in parsed if r.marker is None or r.marker.evaluate({"extra": ""})]
+        # Only the name is read, since an environment with one package alone has no parser of requirements installed.
+        queue += [re.split(r"[^\w.-]", text)[0] for text in requirements if "extra ==" not in text]
     return found
 
 

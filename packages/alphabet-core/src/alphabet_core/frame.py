@@ -1,8 +1,9 @@
 """The Stiefel frame: D x 2M with orthonormal columns, kept exactly on the manifold while D*2M coordinates train.
 
 The frame is the first 2M columns of `base @ exp(S)`, where `base` is a D x D orthogonal buffer and S is the
-skew-symmetric matrix of a D x 2M tangent, `S = TANGENT_SCALE (X - X^T)` with X padded to D x D. After every optimizer step `rebase` moves the base to the current frame and
-sets the tangent back to zero, so the optimizer always works in coordinates centred at the frame itself.
+skew-symmetric matrix of a D x 2M tangent: `S = TANGENT_SCALE (X - X^T)`, X the tangent padded to D x D. After every
+optimizer step `rebase` moves the base to the current frame and sets the tangent back to zero, so the optimizer always
+works in coordinates centred at the frame itself.
 """
 
 import math
