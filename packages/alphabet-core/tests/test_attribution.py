@@ -57,6 +57,15 @@ def test_any_pair_of_classes_can_be_asked_for(seed):
 
 
 @given(seeds)
+def test_a_given_runner_up_never_meets_itself(seed):
+    model, values, descriptor, center = explained(seed)
+    best = model(values).detach().argmax(dim=1)
+    split = attribute(model, descriptor, center, runner_up=best)
+    assert not bool((split.winner == best).any())
+    assert bool((split.margin <= 0).all())
+
+
+@given(seeds)
 def test_with_one_output_the_margin_is_the_output(seed):
     model, values, descriptor, center = explained(seed, outputs=1)
     split = attribute(model, descriptor, center)
@@ -117,6 +126,9 @@ def test_part_of_an_attribution():
     model, _, descriptor, center = explained()
     split = attribute(model, descriptor, center)
     assert split[2:4].margin.equal(split.margin[2:4])
+    assert split[-1].contributions.equal(split.contributions[5:6])
+    with pytest.raises(IndexError):
+        split[6]
 
 
 def test_mistakes_are_named():
@@ -126,8 +138,18 @@ def test_mistakes_are_named():
         attribute(energy, descriptor, center)
     with pytest.raises(AlphabetError, match="center"):
         attribute(model, descriptor, center[:1])
-    with pytest.raises(AlphabetError, match="boolean mask"):
-        neutralize(descriptor, center, torch.ones(2, 3))
+    for change in (neutralize, retain):
+        with pytest.raises(AlphabetError, match="boolean mask"):
+            change(descriptor, center, torch.ones(2, 3))
+    rows = torch.zeros(6, dtype=torch.int64)
+    with pytest.raises(AlphabetError, match="differ"):
+        attribute(model, descriptor, center, winner=rows, runner_up=rows)
+    with pytest.raises(AlphabetError, match=r"winner must lie in 0 ... 2.*3 at batch 0"):
+        attribute(model, descriptor, center, winner=rows + 3)
+    with pytest.raises(AlphabetError, match="runner_up must be int64"):
+        attribute(model, descriptor, center, runner_up=rows[:2])
+    with pytest.raises(AlphabetError, match="no sequence"):
+        mean_descriptor(model, torch.zeros(0, 5, 2, dtype=torch.float64))
     with pytest.raises(AlphabetError, match="banks"):
         pole_mask(model, torch.tensor([[2, 0]]))
     with pytest.raises(AlphabetError, match=r"\(bank, mode\)"):

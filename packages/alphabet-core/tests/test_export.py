@@ -42,6 +42,8 @@ def test_onnx_file_is_small_and_agrees_for_any_batch_and_length(trained_size, tm
         got = torch.from_numpy(session.run(["logits"], {"values": values.numpy()})[0])
         with torch.no_grad():
             torch.testing.assert_close(got, trained_size(values), rtol=0, atol=1e-5)
+    values[0, 3, 1] = torch.nan
+    assert not bool(torch.isfinite(torch.from_numpy(session.run(["logits"], {"values": values.numpy()})[0][0])).any())
 
 
 @pytest.mark.parametrize("variant", ["full", "one-scan", "energy-only"])

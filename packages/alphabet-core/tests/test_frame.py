@@ -72,28 +72,33 @@ def test_gradient_in_the_tangent_is_right_at_and_away_from_zero(scale):
     assert torch.autograd.gradcheck(lambda t: torch.func.functional_call(frame, {"tangent": t}, ()), tangent)
 
 
-def test_ten_thousand_steps_leave_the_frame_orthonormal():
-    frame = Frame(64, 16)
-    generator = torch.Generator().manual_seed(1)
-    worst = 0.0
+def drift_over_ten_thousand_steps(frame):
+    generator, worst = torch.Generator().manual_seed(1), 0.0
     for step in range(10_000):
         with torch.no_grad():
             frame.tangent += 3e-3 / TANGENT_SCALE * torch.randn(64, 32, generator=generator)
         frame.rebase()
         if step % 500 == 499:
             worst = max(worst, departure(frame().detach()))
-    assert worst < 1e-5
+    return worst
 
 
-def test_without_the_correction_the_same_steps_do_drift():
-    # The planted fault behind the test above: it must be able to fail.
-    frame = Frame(64, 16)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for _ in range(10_000):
-            tangent = torch.nn.functional.pad(3e-3 * torch.randn(64, 32, generator=generator), (0, 32))
-            frame.base.copy_(frame.base + frame.base @ (tangent - tangent.mT))
-    assert not departure(frame.base) < 1e-5
+# The promise is 1e-5; the gate is tighter, between what is measured with the Newton-Schulz step and without it.
+DRIFT_GATE = 1e-6
+
+
+def test_ten_thousand_steps_leave_the_frame_orthonormal():
+    assert drift_over_ten_thousand_steps(Frame(64, 16)) < DRIFT_GATE
+
+
+def test_the_gate_sees_a_missing_correction():
+    class Uncorrected(Frame):
+        @torch.no_grad()
+        def rebase(self):
+            self.base.copy_(self._moved())
+            self.tangent.zero_()
+
+    assert drift_over_ten_thousand_steps(Uncorrected(64, 16)) > DRIFT_GATE
 
 
 def test_a_fixed_frame_is_a_copy():

@@ -44,7 +44,7 @@ def test_invalid_tokens_around_a_sequence_never_change_it(seed, length, before, 
     plain = model.describe(values, time_delta=steps, observed=observed, valid=valid)
     padded = model.describe(
         around(values, lambda shape: torch.full(shape, torch.nan)),
-        time_delta=around(steps, lambda shape: (4 * torch.rand(shape, generator=extra) - 1).clamp(min=0)),
+        time_delta=around(steps, lambda shape: 10 ** (36 * torch.rand(shape, generator=extra, dtype=steps.dtype) - 18)),
         observed=around(observed, lambda shape: torch.rand(shape, generator=extra) > 0.5),
         valid=around(valid, torch.zeros),
     )
@@ -71,7 +71,8 @@ def test_splitting_time_finer_does_not_move_the_clock(seed, length, parts):
     fine = (steps / parts).repeat_interleave(parts, dim=1)
     coarse_clock = ClockGrid(steps, steps.unsqueeze(-1), None).clock
     fine_clock = ClockGrid(fine, fine.unsqueeze(-1), None).clock
-    torch.testing.assert_close(fine_clock[:, parts - 1 :: parts], coarse_clock, rtol=0, atol=1e-12)
+    elapsed = fine_clock[:, parts - 1 :: parts] - fine_clock[:, parts - 1 : parts]  # since the first coarse token
+    torch.testing.assert_close(elapsed, coarse_clock, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("step", "lag"), [(0.1, 1), (0.25, 1), (1 / 3, 2), (0.7, 7), (0.05, 8)])
@@ -108,6 +109,20 @@ def test_support_ends_with_the_recorded_span_and_at_invalid_tokens(seed, length,
     assert not bool((lookup.supported & outside).any())
     used = valid.gather(1, lookup.left) & (valid.gather(1, lookup.right) | (lookup.blend == 0))
     assert bool(used[lookup.supported].all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("step", [1e6, 1e30, 1e300])
+def test_a_very_long_step_forgets_and_nothing_overflows(dtype, step):
+    model = build_model(dtype=dtype)
+    values, steps, _, _ = draw(7, 9, dtype=dtype)
+    steps = steps.double()
+    steps[:, 4] = step
+    steps.requires_grad_()
+    logits = model(values, time_delta=steps)
+    logits.sum().backward()
+    assert bool(torch.isfinite(logits).all())
+    assert all(bool(torch.isfinite(p.grad).all()) for p in (*model.parameters(), steps))
 
 
 def test_masked_irregular_sequences_of_different_length_can_share_a_batch():

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 import torch
-from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, scan_sequential
+from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, AlphabetError, scan_sequential, value_checks
 from alphabet_core.definition import describe_by_definition, logits_by_definition
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def test_float32_logits_are_within_1e6_of_float64_sequential(seed):
 @pytest.mark.parametrize("kind", ["plain", "everything"])
 def test_gradients_of_every_parameter_and_input_are_right(variant, kind):
     model = build_model(variant, width=4, modes=2, outputs=2)
-    values, companions = draw(kind, batch=1, length=7)
+    values, companions = draw(kind, batch=1, length=10)  # long enough that the outermost taps look inside
     steps = companions.pop("time_delta", None)
     names = [name for name, _ in model.named_parameters()]
     parameters = [p.detach().clone().requires_grad_() for _, p in model.named_parameters()]
@@ -115,15 +115,43 @@ def test_what_is_masked_is_never_read(kind, filler):
     assert all(one.equal(other) for one, other in zip(*outcomes, strict=True))
 
 
-@given(seeds, st.sampled_from([torch.nan, torch.inf, -torch.inf]), st.integers(0, 18), st.integers(0, 1))
-def test_without_checks_a_bad_value_reaches_the_logits(seed, bad, token, channel):
-    from alphabet_core import value_checks
-
+@given(
+    seeds,
+    st.sampled_from([torch.nan, torch.inf, -torch.inf]),
+    st.integers(0, 18),
+    st.integers(0, 1),
+    st.sampled_from(INPUTS),
+)
+def test_without_checks_a_bad_value_reaches_the_logits(seed, bad, token, channel, kind):
     model = build_model()
-    values, _ = draw("plain", seed, batch=1)
+    values, companions = draw(kind, seed, batch=1)
     values[0, token, channel] = bad
+    for name in ("observed", "valid"):  # make sure that the place is one that may be read
+        if name in companions:
+            companions[name] = companions[name].clone()
+            companions[name][0, token] = True
     with value_checks(False):
-        assert not bool(torch.isfinite(model(values)).any())
+        assert not bool(torch.isfinite(model(values, **companions)).any())
+
+
+@given(seeds, st.sampled_from([torch.nan, torch.inf]), st.sampled_from(["time_delta", "observed", "valid"]))
+def test_without_checks_a_bad_step_or_mask_reaches_the_logits(seed, bad, name):
+    model = build_model()
+    values, companions = draw("everything", seed, batch=1)
+    companions = {key: torch.ones_like(tensor, dtype=torch.float64) for key, tensor in companions.items()}
+    companions[name][0, seed % 19] = bad
+    with value_checks(False):
+        assert not bool(torch.isfinite(model(values, **companions)).any())
+
+
+@pytest.mark.parametrize("amplitude", [1e-20, 1e10, 1e20, 1e30])
+def test_float32_holds_any_finite_amplitude(amplitude):
+    model = build_model(dtype=torch.float32)
+    values, _ = draw("plain", dtype=torch.float32)
+    values = values * amplitude
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(values.double())
+        torch.testing.assert_close(model(values).double(), exact, rtol=0, atol=2e-6)
 
 
 def test_a_channel_mask_that_hides_everything_blocks_the_direct_bank_only():
@@ -177,5 +205,14 @@ def test_compiled_model_agrees():
     # Dynamo with its plain backend: tracing and guards are what can differ, code generation is torch's own business.
     model = build_model(dtype=torch.float32)
     compiled = torch.compile(model, backend="eager", fullgraph=True)
-    values, _ = draw("plain", dtype=torch.float32)
-    torch.testing.assert_close(compiled(values), model(values))
+    for length in (19, 20, 40):
+        for kind in ("plain", "everything"):
+            values, companions = draw(kind, length=length, dtype=torch.float32)
+            torch.testing.assert_close(compiled(values, **companions), model(values, **companions))
+
+
+def test_what_is_no_configuration_or_scan_is_refused():
+    with pytest.raises(AlphabetError, match="config"):
+        Alphabet({"channels": 2})
+    with pytest.raises(AlphabetError, match="SCANS"):
+        Alphabet(AlphabetConfig(channels=2, width=8, modes=3, outputs=3), scan="sequential")

@@ -1,11 +1,10 @@
-"""Benchmarks of the hot paths, and the ratios that must hold on any machine; absolute times are reported, not asserted."""
+"""Benchmarks of the hot paths, and ratios that must hold on any machine; absolute times are reported, not asserted."""
 
 import statistics
 import time
 
 import pytest
 import torch
-
 from alphabet_core import SCANS, Alphabet, AlphabetConfig, StreamingAlphabet, TrainingStep
 from alphabet_core.pairs import from_complex
 

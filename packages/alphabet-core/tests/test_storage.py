@@ -4,7 +4,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from alphabet_core import VARIANTS, AlphabetError, load, save
+from alphabet_core import VARIANTS, AlphabetError, freeze, load, save
 from small_models import build_model
 
 
@@ -19,6 +19,26 @@ def test_a_saved_model_comes_back_to_the_last_bit(variant, dtype, tmp_path):
     assert again(values).equal(model(values))
     assert not again.training
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]  # no partial file is left
+
+
+def test_every_tensor_keeps_its_dtype_and_the_generator_its_state(tmp_path):
+    model = build_model().bfloat16()
+    model.head.double()
+    path = save(model, tmp_path / "mixed.safetensors")
+    before = torch.get_rng_state()
+    again = load(path)
+    assert torch.get_rng_state().equal(before)
+    for name, tensor in model.state_dict().items():
+        assert again.state_dict()[name].dtype == tensor.dtype
+        assert again.state_dict()[name].equal(tensor)
+    assert all(parameter.requires_grad for parameter in again.parameters())
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    with pytest.raises(AlphabetError, match="frozen"):
+        save(freeze(build_model()), tmp_path / "m")
+    with pytest.raises(AlphabetError, match="does not exist"):
+        save(build_model(), tmp_path / "nowhere" / "m")
 
 
 def rewrite(path, *, metadata=None, tensors=None):

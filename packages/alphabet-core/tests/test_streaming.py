@@ -93,6 +93,21 @@ def test_a_foreign_state_is_refused():
         stream.restore(StreamingAlphabet(build_model(dtype=torch.float32), batch=2).state())
 
 
+def test_a_state_that_does_not_fit_together_is_refused():
+    stream = StreamingAlphabet(build_model(), batch=2).feed(draw(7, 30)[0])
+    state = stream.state()
+    with pytest.raises(AlphabetError, match=r"window.*8 to 16"):
+        stream.restore(state | {"0.window": state["0.window"][:, :9]})
+
+
+def test_an_empty_chunk_must_still_fit():
+    stream = StreamingAlphabet(build_model(), batch=2)
+    assert stream.feed(torch.zeros(2, 0, 2, dtype=torch.float64)).tokens == 0
+    for bad in (torch.zeros(3, 0, 2, dtype=torch.float64), torch.zeros(2, 0, 5, dtype=torch.float64), [[1.0]]):
+        with pytest.raises(AlphabetError, match="values"):
+            stream.feed(bad)
+
+
 def test_reset_forgets_and_an_empty_stream_says_so():
     stream = StreamingAlphabet(build_model(), batch=2)
     values, _, _ = draw(5, 20)

@@ -3,7 +3,7 @@ import dataclasses
 
 import pytest
 import torch
-from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, state_bound
+from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, freeze, state_bound
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build_model
@@ -120,8 +120,22 @@ def test_mistakes_are_named():
         TrainingStep(model, loss="mse")(values, targets)
     with pytest.raises(AlphabetError, match="batch is empty"):
         TrainingStep(model)(values[:0], targets[:0])
-    with pytest.raises(AlphabetError, match="8 sequences but targets has 7"):
+    with pytest.raises(AlphabetError, match=r"targets must have one row per sequence, 8.*\(7,\)"):
         fit(TrainingStep(model), values, targets[:7], epochs=1, seed=0)
+    with pytest.raises(AlphabetError, match="targets must have one row"):
+        TrainingStep(model)(values[:4], targets)
+    with pytest.raises(AlphabetError, match="valid must have one row"):
+        TrainingStep(model, microbatch=4)(values, targets, valid=torch.ones(12, 12))
+    with pytest.raises(AlphabetError, match=r"torch\.as_tensor"):
+        TrainingStep(model)(values.numpy(), targets)
+    with pytest.raises(AlphabetError, match=r"targets must lie in 0 ... 2.*3 at batch"):
+        TrainingStep(model)(values, targets + 3)
+    with pytest.raises(AlphabetError, match="outputs=1"):
+        TrainingStep(build_model(outputs=1))(values, torch.zeros(8, dtype=torch.int64))
+    with pytest.raises(AlphabetError, match="RECIPES"):
+        TrainingStep(model, "B")
+    with pytest.raises(AlphabetError, match="frozen"):
+        TrainingStep(freeze(model))
     with pytest.raises(AlphabetError, match="learning_rate"):
         Recipe(learning_rate=0.0, clip_norm=1.0)
     with pytest.raises(AlphabetError, match="weight_decay"):

@@ -8,6 +8,7 @@ from torch import Tensor
 from alphabet_core.bounds import affine_head
 from alphabet_core.errors import AlphabetError
 from alphabet_core.model import Alphabet
+from alphabet_core.sequence import check_indices, check_lengths
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,11 @@ class Attribution:
     winner: Tensor
     runner_up: Tensor | None
 
-    def __getitem__(self, index: slice) -> "Attribution":
-        """The attributions of some of the predictions."""
+    def __getitem__(self, index: int | slice) -> "Attribution":
+        """The attributions of one or some of the predictions, with the batch axis kept."""
+        if isinstance(index, int):
+            place = range(len(self.margin))[index]
+            index = slice(place, place + 1)
         runner_up = None if self.runner_up is None else self.runner_up[index]
         return Attribution(
             self.contributions[index], self.baseline[index], self.margin[index], self.winner[index], runner_up
@@ -51,14 +55,20 @@ def attribute(
     weight, bias = head.weight.double(), head.bias.double()
     outputs = weight.shape[0]
     logits = torch.nn.functional.linear(descriptor.flatten(1).double(), weight, bias)
+    for name, indices in (("winner", winner), ("runner_up", runner_up)):
+        if indices is not None:
+            check_indices(name, indices, len(descriptor), outputs)
     if winner is None:
-        winner = logits.argmax(dim=1)
+        rest = logits if runner_up is None else logits.scatter(1, runner_up.unsqueeze(1), -torch.inf)
+        winner = rest.argmax(dim=1)
     if runner_up is None and outputs > 1:
         runner_up = logits.scatter(1, winner.unsqueeze(1), -torch.inf).argmax(dim=1)
+    if runner_up is not None and bool((winner == runner_up).any()):
+        raise AlphabetError("winner and runner_up must differ in every row: a class has no margin over itself")
     direction, offset = weight[winner], bias[winner]  # (B, features), (B,)
     if runner_up is not None:
         direction, offset = direction - weight[runner_up], offset - bias[runner_up]
-    departure = (descriptor - center).double()
+    departure = descriptor.double() - center.double()
     contributions = (direction.view_as(departure) * departure).sum(dim=-1)
     baseline = offset + direction @ center.flatten().double()
     margin = baseline + contributions.flatten(1).sum(dim=1)
@@ -66,12 +76,16 @@ def attribute(
 
 
 @torch.no_grad()
-def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **companions: Tensor) -> Tensor:
+def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **companions: Tensor | None) -> Tensor:
     """(banks, M, coordinates): the mean descriptor of a set of sequences, the center of its attributions."""
+    present = {name: tensor for name, tensor in companions.items() if tensor is not None}
+    check_lengths(values, **present)
+    if len(values) == 0:
+        raise AlphabetError("values: the mean of no sequence does not exist; pass the training sequences")
     total = torch.zeros((), dtype=torch.float64, device=values.device)
     for start in range(0, len(values), batch_size):
         part = slice(start, start + batch_size)
-        given = {name: tensor[part] for name, tensor in companions.items()}
+        given = {name: tensor[part] for name, tensor in present.items()}
         total = total + model.describe(values[part], **given).double().sum(dim=0)
     return (total / len(values)).to(values.dtype)
 
@@ -99,16 +113,15 @@ def pole_mask(model: Alphabet, poles: Tensor) -> Tensor:
 def neutralize(descriptor: Tensor, center: Tensor, poles: Tensor) -> Tensor:
     """The descriptor with the masked poles (banks, M) replaced by their TRAIN mean, all else intact."""
     _check_center(descriptor, center)
-    if poles.dtype != torch.bool or poles.shape != center.shape[:2]:
-        raise AlphabetError(
-            f"poles must be a boolean mask of shape {tuple(center.shape[:2])}; got {poles.dtype} {tuple(poles.shape)}"
-        )
+    _check_mask(center, poles)
     return torch.where(poles.unsqueeze(-1), center, descriptor)
 
 
 def retain(descriptor: Tensor, center: Tensor, poles: Tensor) -> Tensor:
     """The descriptor with only the masked poles (banks, M) left, every other one at its TRAIN mean."""
-    return neutralize(descriptor, center, ~poles)
+    _check_center(descriptor, center)
+    _check_mask(center, poles)
+    return torch.where(poles.unsqueeze(-1), descriptor, center)
 
 
 def _check_center(descriptor: Tensor, center: Tensor) -> None:
@@ -116,4 +129,11 @@ def _check_center(descriptor: Tensor, center: Tensor) -> None:
         raise AlphabetError(
             "descriptor must be (batch, banks, modes, coordinates) and center its mean over the batch axis; "
             f"got {tuple(descriptor.shape)} and {tuple(center.shape)}"
+        )
+
+
+def _check_mask(center: Tensor, poles: Tensor) -> None:
+    if poles.dtype != torch.bool or poles.shape != center.shape[:2]:
+        raise AlphabetError(
+            f"poles must be a boolean mask of shape {tuple(center.shape[:2])}; got {poles.dtype} {tuple(poles.shape)}"
         )

@@ -86,7 +86,7 @@ def _lift(bank: Bank, features: Array, clock: Array, w: NDArray[np.bool_]) -> Ar
             continue
         total = bias.copy()
         for k, offset in enumerate(OFFSETS):
-            tap = _query(features, clock, w, clock[t] + offset)
+            tap = features[t] if offset == 0 else _query(features, clock, w, clock[t] + offset)
             if tap is not None:
                 total += kernel[:, k] * tap
         lifted[t] = total / (1.0 + np.exp(-total))

@@ -18,6 +18,8 @@ LIFT_OFFSETS = (-8, -4, 0, 4, 8)
 LIFT_REACH = 8
 # A query this close to a token's instant is that token, so that rounding of the clock never decides support.
 SNAP = 1e-6
+# Beyond this step every pole has decayed to exactly zero, in float64 too; longer ones would only overflow.
+LONGEST = 1e6
 
 
 class Grid(Protocol):
@@ -121,27 +123,34 @@ class ClockGrid:
     """
 
     def __init__(self, time_delta: Tensor, values: Tensor, valid: Tensor | None) -> None:
-        self.time_delta = time_delta.to(values.dtype)
-        self.clock = time_delta.double().cumsum(dim=1)  # (B, T)
-        self.valid = torch.ones_like(self.clock, dtype=torch.bool) if valid is None else valid
+        self.valid = torch.ones_like(time_delta, dtype=torch.bool) if valid is None else valid
+        # 0 * h keeps an unchecked NaN or Inf visible behind the clamp.
+        self.time_delta = (time_delta.clamp(max=LONGEST) + 0.0 * time_delta).to(values.dtype)
+        # Only differences of instants matter, so the clock starts at the first valid token: however long the steps of
+        # padding in front, they cost the clock no digit.
+        begun = self.valid.cumsum(dim=1) > self.valid.long()
+        self.clock = torch.where(begun, time_delta, 0.0).double().cumsum(dim=1)  # (B, T)
         self._lookups: dict[int, Lookup] = {}
 
     def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
-        taps = [self._lookup(offset).sample(features) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
+        taps = [self._sample(features, offset) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
         return torch.stack(taps).sum(dim=0)
 
     def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
         pairs = []
         for lag in lags:
-            earlier, counted = states, self.valid
-            if lag > 0:
-                lookup = self._lookup(-lag)
-                earlier, counted = lookup.sample(states), lookup.supported & self.valid
-            pairs.append((torch.where(counted.unsqueeze(-1), earlier, 0.0), counted.sum(dim=1, keepdim=True)))
+            counted = self.valid if lag == 0 else self.valid & self._lookup(-lag).supported
+            earlier = torch.where(counted.unsqueeze(-1), self._sample(states, -lag), 0.0)
+            pairs.append((earlier, counted.sum(dim=1, keepdim=True)))
         return pairs
 
     def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
         return poles.hold(self.time_delta)
+
+    def _sample(self, trajectory: Tensor, offset: int) -> Tensor:
+        # At offset 0 a token is itself. Where it shares its instant with an earlier one, that makes no difference to
+        # finite features, since its step of no length injects nothing; an unchecked NaN must get through, though.
+        return trajectory if offset == 0 else self._lookup(offset).sample(trajectory)
 
     def _lookup(self, offset: int) -> Lookup:
         if offset not in self._lookups:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from alphabet_core.config import AlphabetConfig
+from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.grid import Grid, make_grid
 from alphabet_core.head import make_head
@@ -25,6 +26,10 @@ class Alphabet(nn.Module):
 
     def __init__(self, config: AlphabetConfig, *, scan: Scan = scan_chunked) -> None:
         super().__init__()
+        if not isinstance(config, AlphabetConfig):
+            raise AlphabetError(f"config must be an AlphabetConfig; got {type(config).__name__}")
+        if not callable(scan):
+            raise AlphabetError(f"scan must be a function such as SCANS['chunked']; got {scan!r}")
         self.config = config
         self.scan = scan
         self.project = nn.Linear(config.channels, config.width, bias=False)

@@ -14,5 +14,7 @@ class RMSNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(width))
 
     def forward(self, features: Tensor) -> Tensor:  # (..., D) -> (..., D)
-        scale = torch.rsqrt(features.square().mean(dim=-1, keepdim=True) + EPSILON)
-        return features * scale * self.gain
+        # The squares are summed in float64, where no float32 feature overflows them.
+        norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True, dtype=torch.float64)
+        scale = torch.rsqrt(norm.square() / features.shape[-1] + EPSILON)
+        return features * scale.to(features.dtype) * self.gain

@@ -139,8 +139,7 @@ def _toeplitz(powers: Tensor, size: int) -> Tensor:
 
 def _chunked_varying(transition: Tensor, drive: Tensor) -> Tensor:
     batch, length, double_modes = drive.shape
-    # About sqrt(T) steps inside a chunk and as many chunks.
-    chunk = max(1, math.isqrt(length))
+    chunk = min(length, CHUNK)
     chunks = (length + chunk - 1) // chunk
     padding = (0, 0, 0, chunks * chunk - length)
     shape = (batch, chunks, chunk, double_modes)

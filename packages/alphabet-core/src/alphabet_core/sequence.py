@@ -20,7 +20,10 @@ _checks_wanted: ContextVar[bool] = ContextVar("alphabet_value_checks", default=T
 
 @contextmanager
 def value_checks(enabled: bool) -> Iterator[None]:
-    """Switch the checks of values on or off for the calls inside the block; runtimes switch them off."""
+    """Switch the checks of values on or off for the calls inside the block; runtimes switch them off.
+
+    Holds for the thread (or task) that enters the block; threads started inside it check again.
+    """
     token = _checks_wanted.set(enabled)
     try:
         yield
@@ -57,14 +60,16 @@ def read_sequence(
 ) -> Sequence:
     """Check a batch against the contract and mask it; `like` is a parameter whose dtype and device it must share."""
     _check_structure(values, channels, like, time_delta, observed, valid)
-    if _checks_active():
+    if values_checked():
         _check_masks(observed, valid)
+    else:
+        values = _carry_nan(_carry_nan(values, observed), valid)
     valid_mask = None if valid is None else valid.bool()
     observed_mask = None if observed is None else observed.bool()
     if observed_mask is not None and observed_mask.ndim == 2:
         observed_mask = observed_mask.unsqueeze(-1).expand_as(values)
     readable = _readable(observed_mask, valid_mask)
-    if _checks_active():
+    if values_checked():
         _check_values(values, readable, time_delta)
     if readable is None:
         return Sequence(values, time_delta, available=None, valid=None)
@@ -74,6 +79,14 @@ def read_sequence(
     return Sequence(masked, time_delta, available=available, valid=valid_mask)
 
 
+def _carry_nan(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Unchecked, a NaN or Inf in a mask counts as True and makes what it marks NaN, instead of passing for data."""
+    if mask is None or not mask.is_floating_point():
+        return values
+    fault = 0.0 * mask.to(values.dtype)
+    return values + (fault if fault.ndim == 3 else fault.unsqueeze(-1))
+
+
 def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
     if valid is None:
         return observed
@@ -81,7 +94,8 @@ def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
     return token if observed is None else observed & token
 
 
-def _checks_active() -> bool:
+def values_checked() -> bool:
+    """Whether values are looked at here and now: in eager use, unless switched off."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return False
     return _checks_wanted.get() and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
@@ -103,7 +117,7 @@ def _check_structure(
         raise AlphabetError(
             f"values must have {channels} channels in its last axis, as the model was configured; got {_shape(values)}"
         )
-    # Sizes are compared with zero by identity of meaning, not by branching on a symbolic size while exporting.
+    # A symbolic size, while exporting, is never zero, and asking would narrow it.
     for size, what in ((batch, "batch is empty"), (length, "sequence has no token")):
         if isinstance(size, int) and size == 0:
             raise AlphabetError(f"values: the {what}; got {_shape(values)}, expected at least one of each")
@@ -164,6 +178,28 @@ def _check_values(values: Tensor, readable: Tensor | None, time_delta: Tensor | 
             )
 
 
+def check_lengths(values: Tensor, **companions: Tensor) -> None:
+    """Every companion is a tensor with one row per sequence of values; anything else would pair the wrong rows."""
+    for name, tensor in {"values": values, **companions}.items():
+        _require_tensor(name, tensor)
+        if tensor.ndim == 0 or tensor.shape[0] != values.shape[0]:
+            raise AlphabetError(
+                f"{name} must have one row per sequence, {values.shape[0]} as values has; got {_shape(tensor)}"
+            )
+
+
+def check_indices(name: str, indices: Tensor, batch: int, classes: int) -> None:
+    """Class indices (batch,) int64 in 0 ... classes - 1, or an error with the first offending one."""
+    _require_tensor(name, indices)
+    if indices.dtype != torch.int64 or tuple(indices.shape) != (batch,):
+        raise AlphabetError(f"{name} must be int64 of shape ({batch},); got {indices.dtype} {_shape(indices)}")
+    bad = (indices < 0) | (indices >= classes)
+    if bad.any():
+        raise AlphabetError(
+            f"{name} must lie in 0 ... {classes - 1}, the model's {classes} outputs; found {_first(bad, indices)}"
+        )
+
+
 def _first(bad: Tensor, tensor: Tensor) -> str:
     index = tuple(int(i) for i in bad.nonzero()[0])
     place = ", ".join(f"{axis} {i}" for axis, i in zip(("batch", "token", "channel"), index, strict=False))
@@ -172,7 +208,8 @@ def _first(bad: Tensor, tensor: Tensor) -> str:
 
 def _require_tensor(name: str, value: object) -> None:
     if not isinstance(value, Tensor):
-        raise AlphabetError(f"{name} must be a torch.Tensor; got {type(value).__name__}")
+        remedy = ": convert it with torch.as_tensor" if hasattr(value, "__array__") else ""
+        raise AlphabetError(f"{name} must be a torch.Tensor; got {type(value).__name__}{remedy}")
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:

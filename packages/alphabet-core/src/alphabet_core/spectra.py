@@ -61,14 +61,14 @@ def population_moments(
 
 
 def noise_floor(
-    pole: Tensor | complex, variance: float = 1.0, *, direction_norm: float = 2.0, step: float = 1.0
+    pole: Tensor | complex, variance: float = 1.0, *, direction_power: float = 2.0, step: float = 1.0
 ) -> Tensor:
     """Nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2): the energy that isotropic white feature noise adds to a mode.
 
-    `direction_norm` is ||c||^2 of c = a + ib, 2 for the frame's orthonormal pair.
+    `direction_power` is ||c||^2 of c = a + ib, 2 for the frame's orthonormal pair.
     """
     transition, gain = _held(pole, step)
-    return variance * direction_norm * gain.abs().square() / (1.0 - transition.abs().square())
+    return variance * direction_power * gain.abs().square() / (1.0 - transition.abs().square())
 
 
 def ma_spectrum(coefficients: Sequence[float], variance: float = 1.0) -> Spectrum:

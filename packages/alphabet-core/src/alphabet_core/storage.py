@@ -13,6 +13,7 @@ from torch import Tensor
 
 from alphabet_core.config import AlphabetConfig
 from alphabet_core.errors import AlphabetError
+from alphabet_core.frame import FixedFrame
 from alphabet_core.model import Alphabet
 
 FORMAT = "alphabet-core/1"
@@ -20,10 +21,14 @@ FORMAT = "alphabet-core/1"
 
 def save(model: Alphabet, path: str | Path) -> Path:
     """Write the model to `path`, all or nothing: a crash leaves an older file as it was."""
+    if any(isinstance(bank.frame, FixedFrame) for bank in model.banks()):
+        raise AlphabetError("model is a frozen copy, whose frames cannot train again; save the model it was made from")
     config = json.dumps(model.config.to_dict(), sort_keys=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     metadata = {"format": FORMAT, "config": config, "sha256": _digest(config, tensors)}
     target = Path(path)
+    if not target.parent.is_dir():
+        raise AlphabetError(f"path: the folder {target.parent} does not exist; create it first")
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         safetensors.torch.save_file(tensors, partial, metadata=metadata)
@@ -48,11 +53,10 @@ def load(path: str | Path) -> Alphabet:
         raise AlphabetError(f"path: {source} has format {metadata.get('format')!r}; expected {FORMAT!r}")
     if metadata.get("sha256") != _digest(metadata.get("config", ""), tensors):
         raise AlphabetError(f"path: {source} does not match its own hash: the file is damaged or was edited")
-    model = Alphabet(AlphabetConfig.from_dict(json.loads(metadata["config"])))
-    dtypes = {tensor.dtype for tensor in tensors.values()}
-    model.to(dtypes.pop() if len(dtypes) == 1 else torch.get_default_dtype())
+    with torch.random.fork_rng(devices=[]):  # drawing values that the file replaces is not the caller's business
+        model = Alphabet(AlphabetConfig.from_dict(json.loads(metadata["config"])))
     try:
-        model.load_state_dict(tensors, strict=True)
+        model.load_state_dict(tensors, strict=True, assign=True)  # keeps every tensor's own dtype
     except RuntimeError as problem:
         raise AlphabetError(f"path: {source} holds other tensors than its configuration needs: {problem}") from problem
     return model.eval()
@@ -64,5 +68,5 @@ def _digest(config: str, tensors: dict[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy().tobytes())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -20,6 +20,8 @@ from alphabet_core.pairs import multiply
 from alphabet_core.scan import scan_chunked
 from alphabet_core.sequence import read_sequence
 
+WAITING = ("waiting_valid", "waiting_gate")
+
 
 @dataclass(frozen=True)
 class BankState:
@@ -60,6 +62,8 @@ class StreamingAlphabet:
     """
 
     def __init__(self, model: Alphabet, *, batch: int = 1) -> None:
+        if not isinstance(model, Alphabet):
+            raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
         if batch < 1:
             raise AlphabetError(f"batch must be a positive number of parallel streams; got {batch}")
         self.model = freeze(model)
@@ -72,7 +76,7 @@ class StreamingAlphabet:
     def reset(self) -> None:
         """Forget everything that was fed."""
         self.tokens = 0
-        self._banks = [self._empty() for _ in self.model.banks()]
+        self._banks = self._initial()
 
     @torch.no_grad()
     def feed(
@@ -89,7 +93,7 @@ class StreamingAlphabet:
                 "time_delta: a stream runs on a regular grid, because the irregular lift's look-ahead has no bound in "
                 "tokens; call model(values, time_delta=...) on a window instead"
             )
-        if values.ndim == 3 and values.shape[1] == 0:
+        if isinstance(values, Tensor) and tuple(values.shape) == (self.batch, 0, self.model.config.channels):
             return self
         sequence = read_sequence(
             values,
@@ -139,13 +143,19 @@ class StreamingAlphabet:
             raise AlphabetError(f"state must have the entries {sorted({'tokens', *blank})}; got {sorted(state)}")
         for name, expected in blank.items():
             found = state[name]
-            grows = name.endswith(("window", "waiting_valid", "waiting_gate"))
+            grows = name.endswith(("window", *WAITING))
             fits = found.ndim == expected.ndim and found.dtype == expected.dtype
             axes = (0, *range(2, expected.ndim)) if grows else range(expected.ndim)
             if not fits or any(found.shape[axis] != expected.shape[axis] for axis in axes):
                 raise AlphabetError(
                     f"state[{name!r}] must look like {expected.dtype} {tuple(expected.shape)} of this model and batch; "
                     f"got {found.dtype} {tuple(found.shape)}"
+                )
+        for index in range(len(self._banks)):
+            window, *waiting = (state[f"{index}.{name}"].shape[1] for name in ("window", *WAITING))
+            if not LIFT_REACH <= window <= 2 * LIFT_REACH or any(n != window - LIFT_REACH for n in waiting):
+                raise AlphabetError(
+                    f"state['{index}.window'] must hold 8 to 16 tokens, 8 more than wait; got {window} and {waiting}"
                 )
         device = self.model.project.weight.device
         self.tokens = int(state["tokens"])

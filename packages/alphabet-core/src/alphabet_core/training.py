@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphabet_core.errors import AlphabetError
+from alphabet_core.sequence import check_indices, check_lengths, values_checked
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class TrainingStep:
         loss: str = "cross_entropy",
         microbatch: int | None = None,
     ) -> None:
+        if not isinstance(recipe, Recipe):
+            raise AlphabetError(f"recipe must be a Recipe, such as RECIPES['B']; got {recipe!r}")
         if loss not in LOSSES:
             raise AlphabetError(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}")
         if microbatch is not None and microbatch < 1:
@@ -62,6 +65,8 @@ class TrainingStep:
         self.loss = loss
         self.microbatch = microbatch
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if not self.parameters:
+            raise AlphabetError("model has no trainable parameter; a frozen copy cannot train, pass the original model")
         self.optimizer = torch.optim.AdamW(
             self.parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
         )
@@ -77,15 +82,16 @@ class TrainingStep:
         valid: Tensor | None = None,
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
-        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        given = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        companions = {name: tensor for name, tensor in given.items() if tensor is not None}
+        check_lengths(values, targets=targets, **companions)
         batch = values.shape[0]
         size = self.microbatch or max(batch, 1)
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), dtype=values.dtype, device=values.device)
         for start in range(0, max(batch, 1), size):
             part = slice(start, start + size)
-            given = {name: tensor[part] for name, tensor in companions.items() if tensor is not None}
-            outputs = self.model(values[part], **given)
+            outputs = self.model(values[part], **{name: tensor[part] for name, tensor in companions.items()})
             share = self._loss(outputs, targets[part]) * (outputs.shape[0] / batch)
             share.backward()
             total += share.detach()
@@ -102,6 +108,13 @@ class TrainingStep:
                     f"targets must be int64 class indices of shape ({outputs.shape[0]},); "
                     f"got {targets.dtype} {tuple(targets.shape)}"
                 )
+            if outputs.shape[1] == 1:
+                raise AlphabetError(
+                    "outputs=1 leaves cross entropy nothing to choose between: configure outputs=2, or use "
+                    "loss='multilabel' with one 0/1 target"
+                )
+            if values_checked():
+                check_indices("targets", targets, outputs.shape[0], outputs.shape[1])
         elif targets.shape != outputs.shape or not targets.is_floating_point():
             raise AlphabetError(
                 f"targets must be floating point of shape {tuple(outputs.shape)} for loss={self.loss!r}; "
@@ -118,14 +131,14 @@ def fit(
     epochs: int,
     seed: int,
     on_epoch: Callable[[int, float], None] | None = None,
-    **companions: Tensor,
+    **companions: Tensor | None,
 ) -> list[float]:
     """Shuffled minibatches of the recipe's size for some epochs; returns each epoch's mean loss.
 
     `companions` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
     """
-    if len(values) != len(targets):
-        raise AlphabetError(f"values has {len(values)} sequences but targets has {len(targets)}")
+    present = {name: tensor for name, tensor in companions.items() if tensor is not None}
+    check_lengths(values, targets=targets, **present)
     order = torch.Generator().manual_seed(seed)
     step.model.train()
     losses = []
@@ -133,7 +146,7 @@ def fit(
         total = 0.0
         for index in torch.randperm(len(values), generator=order).split(step.recipe.batch_size):
             index = index.to(values.device)
-            given = {name: tensor[index] for name, tensor in companions.items()}
+            given = {name: tensor[index] for name, tensor in present.items()}
             total += float(step(values[index], targets[index], **given)) * len(index)
         losses.append(total / len(values))
         if on_epoch is not None:
