@@ -12,11 +12,11 @@ class Lift(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # Starts close to the identity, with biases that keep the token's amplitude visible behind the norm; the
-        # evidence is in docs/decisions.md.
+        # Starts close to the identity with positive biases: the SiLU is then nearly linear in the signal, and the norm
+        # behind it does not divide the signal's amplitude away. The evidence is in docs/decisions.md.
         centre = torch.tensor([float(offset == 0) for offset in LIFT_OFFSETS])
         self.kernel = nn.Parameter(centre + 0.1 * torch.randn(width, len(LIFT_OFFSETS)))
-        self.bias = nn.Parameter(0.25 * torch.randn(width))
+        self.bias = nn.Parameter(1.0 + 0.5 * torch.randn(width))
 
     def forward(self, features: Tensor, grid: Grid) -> Tensor:  # (B, T, D) -> (B, T, D)
         return self.activate(grid.convolve(features, self.kernel))
