@@ -110,7 +110,7 @@ def test_packed_product_is_the_complex_product(a, b):
 
 @pytest.mark.parametrize("name", FAST)
 def test_a_planted_fault_in_the_carry_is_seen(name, monkeypatch):
-    _, drive, initial = draw(6, 1, 5 * CHUNK, 2, varying=False)
+    _, drive, initial = draw(6, 1, 8 * CHUNK, 2, varying=False)
     slow = torch.full((2,), 0.999, dtype=torch.float64)
     transition = from_complex(torch.polar(slow, slow))
     doubling = scan._doubling

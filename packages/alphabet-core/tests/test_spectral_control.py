@@ -26,6 +26,14 @@ def test_balanced_accuracy_weighs_classes_equally():
     assert balanced_accuracy(torch.tensor([0, 0, 0, 0]), torch.tensor([0, 0, 0, 1])) == 0.5
 
 
+@pytest.fixture
+def threads_restored():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("threads_restored")
 def test_the_command_prints_a_result_and_writes_it(tmp_path, capsys):
     main(["--eps", "0.8", "--epochs", "1", "--seeds", "23", "--length", "32", "--json", str(tmp_path / "out.json")])
     printed = capsys.readouterr().out

@@ -128,7 +128,7 @@ def test_mistakes_are_named():
         TrainingStep(model, microbatch=4)(values, targets, valid=torch.ones(12, 12))
     with pytest.raises(AlphabetError, match=r"torch\.as_tensor"):
         TrainingStep(model)(values.numpy(), targets)
-    with pytest.raises(AlphabetError, match=r"targets must lie in 0 ... 2.*3 at batch"):
+    with pytest.raises(AlphabetError, match=r"targets must lie in 0 ... 2.*found \d at batch"):
         TrainingStep(model)(values, targets + 3)
     with pytest.raises(AlphabetError, match="outputs=1"):
         TrainingStep(build_model(outputs=1))(values, torch.zeros(8, dtype=torch.int64))
