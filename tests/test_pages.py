@@ -9,6 +9,8 @@ import matplotlib.pyplot as plt
 import pytest
 from run_isolated import python_blocks
 
+from alphabet_core import Alphabet
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     path
@@ -24,6 +26,7 @@ def test_every_snippet_runs(page, tmp_path, monkeypatch):
     for block in python_blocks(page):
         exec(compile(block, str(page), "exec"), namespace)
     plt.close("all")
+    assert isinstance(namespace.get("model"), Alphabet)  # the snippets did their work in this process
 
 
 def test_the_readme_example_explains_its_prediction(tmp_path, monkeypatch, capsys):
