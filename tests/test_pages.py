@@ -7,9 +7,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-from run_isolated import python_blocks
-
 from alphabet_core import Alphabet
+from run_isolated import python_blocks
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
