@@ -36,14 +36,14 @@ def _expm1(matrix: Tensor, squarings: int = SQUARINGS) -> Tensor:
     x3 = x2 @ x
     x4 = x2 @ x2
 
-    def quartic(start: int, constant: Tensor) -> Tensor:
+    def cubic(start: int, constant: Tensor) -> Tensor:
         coefficients = [1.0 / math.factorial(start + k) for k in range(4)]
         return constant * coefficients[0] + x * coefficients[1] + x2 * coefficients[2] + x3 * coefficients[3]
 
     identity = _identity_like(matrix)
-    result = quartic(8, identity) + x4 / math.factorial(12)
-    result = quartic(4, identity) + x4 @ result
-    result = quartic(0, torch.zeros_like(matrix)) + x4 @ result
+    result = cubic(8, identity) + x4 / math.factorial(12)
+    result = cubic(4, identity) + x4 @ result
+    result = cubic(0, torch.zeros_like(matrix)) + x4 @ result
     for _ in range(squarings):
         result = 2.0 * result + result @ result
     return result

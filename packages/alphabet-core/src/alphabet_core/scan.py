@@ -138,14 +138,9 @@ def _toeplitz(powers: Tensor, size: int) -> Tensor:
 
 
 def _chunked_varying(transition: Tensor, drive: Tensor) -> Tensor:
-    batch, length, double_modes = drive.shape
-    chunk = min(length, CHUNK)
-    chunks = (length + chunk - 1) // chunk
-    padding = (0, 0, 0, chunks * chunk - length)
-    shape = (batch, chunks, chunk, double_modes)
-    drive = F.pad(drive, padding).reshape(shape)
-    transition = F.pad(transition, padding).reshape(shape)
-
+    length = drive.shape[1]
+    drive, transition = _split_chunks(drive), _split_chunks(transition)  # (B, chunks, chunk, 2M)
+    chunks, chunk = drive.shape[1:3]
     state, product = drive[:, :, 0], transition[:, :, 0]
     states, products = [state], [product]
     for t in range(1, chunk):
@@ -156,4 +151,4 @@ def _chunked_varying(transition: Tensor, drive: Tensor) -> Tensor:
     ends = scan_associative(product, state)
     carry = F.pad(ends, (0, 0, 1, 0))[:, :chunks]
     whole = torch.stack(states, dim=2) + multiply(torch.stack(products, dim=2), carry.unsqueeze(2))
-    return whole.reshape(batch, chunks * chunk, double_modes)[:, :length]
+    return whole.flatten(1, 2)[:, :length]
