@@ -114,7 +114,20 @@ def test_a_planted_fault_in_the_carry_is_seen(name, monkeypatch):
     slow = torch.full((2,), 0.999, dtype=torch.float64)
     transition = from_complex(torch.polar(slow, slow))
     doubling = scan._doubling
-    monkeypatch.setattr(scan, "_doubling", lambda t, states, levels: doubling(t, states, levels - 1))
+    monkeypatch.setattr(scan, "_doubling", lambda t, states, levels, *rest: doubling(t, states, levels - 1, *rest))
     assert not torch.allclose(
         SCANS[name](transition, drive, initial), complex_loop(transition, drive, initial), atol=1e-6
     )
+
+
+@pytest.mark.parametrize("varying", [False, True], ids=["static", "varying"])
+@pytest.mark.parametrize("name", SCANS)
+def test_real_recurrences_are_the_same_code_with_the_real_product(name, varying):
+    drive, initial = torch.randn(2, 3 * CHUNK + 5, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+    transition = torch.rand(drive.shape if varying else (3,), dtype=torch.float64)
+    state, expected = initial, []
+    for t in range(drive.shape[1]):
+        state = (transition[:, t] if varying else transition) * state + drive[:, t]
+        expected.append(state)
+    states = SCANS[name](transition, drive, initial, product=torch.mul)
+    torch.testing.assert_close(states, torch.stack(expected, dim=1), rtol=1e-12, atol=1e-12)

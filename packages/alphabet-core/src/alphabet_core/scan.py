@@ -6,7 +6,8 @@ Three algorithms share one signature and are swapped by passing another function
     transition (2M,) static or (B, T, 2M) time-varying;  drive, states (B, T, 2M);  initial (B, 2M) z[-1] or None, zero
 
 `scan_sequential` is the definition. `scan_associative` has logarithmic depth. `scan_chunked` is the default: few, large
-operations. All three differentiate with respect to every argument.
+operations. All three differentiate with respect to every argument. A recurrence over plain real numbers is the
+same code with `product=torch.mul` in place of the product of packed pairs.
 """
 
 import math
@@ -19,6 +20,7 @@ from torch import Tensor
 from alphabet_core.pairs import multiply, pack, split
 
 Scan = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+Product = Callable[[Tensor, Tensor], Tensor]
 
 CHUNK = 32
 # While exporting the length is symbolic, so the chunk carry does a fixed number of doublings, enough for EXPORT_LENGTH
@@ -28,32 +30,38 @@ EXPORT_LEVELS = 15
 EXPORT_LENGTH = EXPORT_CHUNK * (2**EXPORT_LEVELS - 2)
 
 
-def scan_sequential(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
+def scan_sequential(
+    transition: Tensor, drive: Tensor, initial: Tensor | None = None, *, product: Product = multiply
+) -> Tensor:
     """z[t] = transition[t] * z[t-1] + drive[t], z[-1] = initial: the definition, one token after another."""
     state = torch.zeros_like(drive[:, 0]) if initial is None else initial
     states = []
     for t in range(drive.shape[1]):
         step = transition if transition.ndim == 1 else transition[:, t]
-        state = multiply(step, state) + drive[:, t]
+        state = product(step, state) + drive[:, t]
         states.append(state)
     return torch.stack(states, dim=1)
 
 
-def scan_associative(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
+def scan_associative(
+    transition: Tensor, drive: Tensor, initial: Tensor | None = None, *, product: Product = multiply
+) -> Tensor:
     """The same states by doubling: after level k each token holds the recurrence over its last 2**k tokens."""
-    states = drive if initial is None else _inject_initial(transition, drive, initial)
-    return _doubling(transition, states, levels=math.ceil(math.log2(max(1, drive.shape[1]))))
+    states = drive if initial is None else _inject_initial(transition, drive, initial, product)
+    return _doubling(transition, states, math.ceil(math.log2(max(1, drive.shape[1]))), product)
 
 
-def scan_chunked(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
+def scan_chunked(
+    transition: Tensor, drive: Tensor, initial: Tensor | None = None, *, product: Product = multiply
+) -> Tensor:
     """The same states chunk by chunk: every chunk from zero at once, then one short scan carries the chunks' ends.
 
     A static transition makes the work inside a chunk one matrix product with the Toeplitz matrix of its powers.
     """
-    states = drive if initial is None else _inject_initial(transition, drive, initial)
-    if transition.ndim == 1:
+    states = drive if initial is None else _inject_initial(transition, drive, initial, product)
+    if transition.ndim == 1 and product is multiply:
         return _chunked_static(transition, states)
-    return _chunked_varying(transition, states)
+    return _chunked_varying(transition.expand_as(states), states, product)
 
 
 SCANS: dict[str, Scan] = {
@@ -63,25 +71,25 @@ SCANS: dict[str, Scan] = {
 }
 
 
-def _inject_initial(transition: Tensor, drive: Tensor, initial: Tensor) -> Tensor:
+def _inject_initial(transition: Tensor, drive: Tensor, initial: Tensor, product: Product) -> Tensor:
     """Fold z[-1] into the first token's drive, after which the recurrence starts from zero."""
     first = transition if transition.ndim == 1 else transition[:, 0]
-    return torch.cat(((drive[:, 0] + multiply(first, initial)).unsqueeze(1), drive[:, 1:]), dim=1)
+    return torch.cat(((drive[:, 0] + product(first, initial)).unsqueeze(1), drive[:, 1:]), dim=1)
 
 
-def _doubling(transition: Tensor, states: Tensor, levels: int) -> Tensor:
+def _doubling(transition: Tensor, states: Tensor, levels: int, product: Product = multiply) -> Tensor:
     length = states.shape[1]
     if transition.ndim == 1:
         transition = transition.double()  # repeated squaring would double the rounding of a slow pole at every level
     for level in range(levels):
         shift = 2**level
         earlier = F.pad(states, (0, 0, shift, 0))[:, :length]
-        states = states + multiply(transition.to(states.dtype), earlier)
+        states = states + product(transition.to(states.dtype), earlier)
         if transition.ndim == 1:
-            transition = multiply(transition, transition)
+            transition = product(transition, transition)
         else:
             # Tokens whose window already reaches the start meet only zero states, so any finite factor will do.
-            transition = multiply(transition, F.pad(transition, (0, 0, shift, 0))[:, :length])
+            transition = product(transition, F.pad(transition, (0, 0, shift, 0))[:, :length])
     return states
 
 
@@ -137,18 +145,18 @@ def _toeplitz(powers: Tensor, size: int) -> Tensor:
     return torch.cat((torch.cat((re, -im), dim=2), torch.cat((im, re), dim=2)), dim=1)
 
 
-def _chunked_varying(transition: Tensor, drive: Tensor) -> Tensor:
+def _chunked_varying(transition: Tensor, drive: Tensor, product: Product) -> Tensor:
     length = drive.shape[1]
     drive, transition = _split_chunks(drive), _split_chunks(transition)  # (B, chunks, chunk, 2M)
     chunks, chunk = drive.shape[1:3]
-    state, product = drive[:, :, 0], transition[:, :, 0]
-    states, products = [state], [product]
+    state, decay = drive[:, :, 0], transition[:, :, 0]
+    states, decays = [state], [decay]
     for t in range(1, chunk):
-        state = multiply(transition[:, :, t], state) + drive[:, :, t]
-        product = multiply(transition[:, :, t], product)
+        state = product(transition[:, :, t], state) + drive[:, :, t]
+        decay = product(transition[:, :, t], decay)
         states.append(state)
-        products.append(product)
-    ends = scan_associative(product, state)
+        decays.append(decay)
+    ends = scan_associative(decay, state, product=product)
     carry = F.pad(ends, (0, 0, 1, 0))[:, :chunks]
-    whole = torch.stack(states, dim=2) + multiply(torch.stack(products, dim=2), carry.unsqueeze(2))
+    whole = torch.stack(states, dim=2) + product(torch.stack(decays, dim=2), carry.unsqueeze(2))
     return whole.flatten(1, 2)[:, :length]

@@ -36,13 +36,15 @@ class Sequence:
     """A batch that passed the contract: masked values, boolean masks or None, steps or None.
 
     values (B, T, C) with zero wherever nothing valid was observed; available (B, T) is True where a valid token has
-    at least one observed channel; valid (B, T). A mask of None means True everywhere.
+    at least one observed channel; valid (B, T); observed (B, T, C) entry by entry, whatever valid says. A mask of None
+    means True everywhere.
     """
 
     values: Tensor
     time_delta: Tensor | None
     available: Tensor | None
     valid: Tensor | None
+    observed: Tensor | None = None
 
     def keep_valid(self, features: Tensor) -> Tensor:
         """Features (B, T, D) with zero at invalid tokens."""
@@ -76,7 +78,7 @@ def read_sequence(
     available = valid_mask if observed_mask is None else readable.any(dim=-1)
     # `where`, not a product: an entry that nobody may read can hold NaN, and 0 * NaN would let it through.
     masked = torch.where(readable, values, torch.zeros((), dtype=values.dtype, device=values.device))
-    return Sequence(masked, time_delta, available=available, valid=valid_mask)
+    return Sequence(masked, time_delta, available=available, valid=valid_mask, observed=observed_mask)
 
 
 def _carry_nan(values: Tensor, mask: Tensor | None) -> Tensor:
