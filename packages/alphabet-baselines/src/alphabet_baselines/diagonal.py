@@ -1,0 +1,35 @@
+"""A diagonal linear recurrence between two dense maps: what S5 and LRU do with their different parameters."""
+
+from collections.abc import Callable
+
+import torch
+from alphabet_core.pairs import from_complex, multiply, to_complex
+from alphabet_core.scan import SCANS, Scan
+from torch import Tensor
+
+
+def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
+    """The states of `alphabet_core.scan` by convolving the drive with the powers of a static transition (2M,)."""
+    length = drive.shape[1]
+    if initial is not None:
+        drive = torch.cat((drive[:, :1] + multiply(transition, initial).unsqueeze(1), drive[:, 1:]), dim=1)
+    # Powers from modulus and angle: a running product would collect the rounding of every factor.
+    logarithm = to_complex(transition).log()
+    powers = torch.exp(logarithm * torch.arange(length, device=drive.device).unsqueeze(1))  # (T, M)
+    spectrum = torch.fft.fft(to_complex(drive), 2 * length, dim=1) * torch.fft.fft(powers, 2 * length, dim=0)
+    return from_complex(torch.fft.ifft(spectrum, dim=1)[:, :length])
+
+
+STATIC_SCANS: dict[str, Scan] = {**SCANS, "fft": scan_fft}
+ALGORITHMS = ("chunked", "associative", "fft", "sequential")
+
+# transition (2N,), input map (N, width) and output map (width, N), both complex, of one discretized system.
+System = tuple[Tensor, Tensor, Tensor]
+
+
+def mix_modes(features: Tensor, system: System, skip: Tensor, scan: Callable[..., Tensor]) -> Tensor:
+    """Re(output z[t]) + skip u[t] with z[t] = transition z[t-1] + input u[t]: (B, T, width) -> (B, T, width)."""
+    transition, to_modes, from_modes = system
+    drive = features @ from_complex(to_modes.mT)  # (B, T, 2N), packed
+    states = scan(transition, drive, None)
+    return torch.addcmul(states @ from_complex(from_modes.conj()).mT, features, skip)

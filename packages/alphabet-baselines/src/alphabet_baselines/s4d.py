@@ -1,0 +1,149 @@
+"""S4D: a diagonal state space of its own for every channel, zero-order hold, S4D-Lin initialization."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from alphabet_core.pairs import multiply, pack, split
+from alphabet_core.poles import zero_order_hold
+from alphabet_core.scan import scan_associative
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from alphabet_baselines.residual import ResidualStack
+from alphabet_baselines.steps import draw_log_steps
+
+CHUNK = 32
+
+
+class S4D(ResidualStack):
+    """`depth` layers; each channel has `state` real state dimensions, which are state / 2 conjugate pairs."""
+
+    def __init__(self, inputs: int, width: int, depth: int, state: int, *, algorithm: str) -> None:
+        super().__init__(inputs, width, (S4DMixer(width, state, algorithm) for _ in range(depth)))
+
+
+class S4DMixer(nn.Module):
+    """Channel by channel dx/dt = lambda x + u, y = 2 Re(C x) + D u, held constant over the channel's learned step.
+
+    S4D-Lin: lambda_n = -1/2 + i pi n.
+    """
+
+    def __init__(self, width: int, state: int, algorithm: str) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+        pairs = state // 2
+        self.log_step = nn.Parameter(draw_log_steps(width))
+        self.log_decay = nn.Parameter(torch.full((width, pairs), math.log(0.5)))
+        self.frequency = nn.Parameter(math.pi * torch.arange(pairs).repeat(width, 1))
+        self.output = nn.Parameter(torch.randn(width, 2 * pairs) * math.sqrt(0.5))  # packed
+        self.skip = nn.Parameter(torch.randn(width))
+
+    def forward(self, features: Tensor) -> Tensor:
+        mixed = CONVOLUTIONS[self.algorithm](features, self)
+        return torch.addcmul(mixed, features, self.skip)
+
+    def discretize(self) -> tuple[Tensor, Tensor]:
+        """Transition and weight (width, 2n), packed: y[t] = sum of Re(weight z[t]), z[t] = transition z[t-1] + u[t]."""
+        transition, gain = zero_order_hold(self.log_decay.exp(), self.frequency, self.log_step.exp())
+        return transition, 2.0 * multiply(gain, self.output)
+
+    def powers(self, count: int) -> Tensor:
+        """(width, count, 2n) transition**0 ... transition**(count - 1), each from its own exponent."""
+        step = self.log_step.exp().unsqueeze(-1) * torch.arange(count, device=self.log_step.device)  # (width, count)
+        radius = torch.exp(-step.unsqueeze(-1) * self.log_decay.exp().unsqueeze(1))
+        angle = step.unsqueeze(-1) * self.frequency.unsqueeze(1)
+        return pack(radius * angle.cos(), radius * angle.sin())
+
+    def extra_repr(self) -> str:
+        return f"algorithm={self.algorithm}"
+
+
+def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
+    """The recurrence itself, token by token."""
+    transition, weight = layer.discretize()
+    state = features.new_zeros(features.shape[0], *transition.shape)  # (B, width, 2n)
+    impulse = _impulse(transition)
+    outputs = []
+    for t in range(features.shape[1]):
+        state = multiply(transition, state) + features[:, t].unsqueeze(-1) * impulse
+        outputs.append(_read(weight, state))
+    return torch.stack(outputs, dim=1)
+
+
+def convolve_associative(features: Tensor, layer: S4DMixer) -> Tensor:
+    """All states at once by a scan of logarithmic depth; needs memory for every state."""
+    transition, weight = layer.discretize()
+    drive = features.unsqueeze(-1) * _impulse(transition)  # (B, T, width, 2n)
+    states = scan_associative(_flatten(transition), _flatten(drive))
+    return _read(weight, _unflatten(states, features.shape[-1]))
+
+
+def convolve_fft(features: Tensor, layer: S4DMixer) -> Tensor:
+    """The whole kernel, then one product in the frequency domain."""
+    length = features.shape[1]
+    kernel = _read(layer.discretize()[1].unsqueeze(1), layer.powers(length))  # (width, T)
+    spectrum = torch.fft.rfft(features.mT, 2 * length) * torch.fft.rfft(kernel, 2 * length)
+    return torch.fft.irfft(spectrum, 2 * length)[..., :length].mT
+
+
+def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
+    """Chunk by chunk in matrix products with tables of powers; only the chunks' end states go through a scan."""
+    batch, length, width = features.shape
+    chunk = min(length, CHUNK)
+    count = math.ceil(length / chunk)
+    weight = layer.discretize()[1].unsqueeze(1)  # (width, 1, 2n)
+    powers = layer.powers(chunk + 1)  # (width, chunk + 1, 2n)
+
+    padded = F.pad(features, (0, 0, 0, count * chunk - length))
+    columns = padded.view(batch, count, chunk, width).permute(3, 2, 0, 1).flatten(2)  # (width, chunk, B count)
+    local = torch.bmm(_toeplitz(_read(weight, powers[:, :chunk])), columns)
+    if count > 1:
+        ends = torch.bmm(powers[:, :chunk].flip(1).mT, columns)  # (width, 2n, B count)
+        ends = ends.unflatten(-1, (batch, count)).permute(2, 3, 0, 1)  # (B, count, width, 2n)
+        states = _unflatten(scan_associative(_flatten(powers[:, chunk]), _flatten(ends)), width)
+        carry = F.pad(states, (0, 0, 0, 0, 1, 0))[:, :count].permute(2, 3, 0, 1).flatten(2)  # of the chunk before
+        re, im = split(multiply(weight, powers[:, 1:]))
+        local = torch.baddbmm(local, pack(re, -im), carry)
+    return local.unflatten(-1, (batch, count)).permute(2, 3, 1, 0).flatten(1, 2)[:, :length]
+
+
+Convolve = Callable[[Tensor, S4DMixer], Tensor]
+CONVOLUTIONS: dict[str, Convolve] = {
+    "vandermonde": convolve_vandermonde,
+    "fft": convolve_fft,
+    "associative": convolve_associative,
+    "sequential": convolve_sequential,
+}
+ALGORITHMS = tuple(CONVOLUTIONS)
+
+
+def _read(weight: Tensor, state: Tensor) -> Tensor:
+    """Sum over modes of Re(weight state): (..., 2n), (..., 2n) -> (...)."""
+    re, im = split(weight)
+    return (pack(re, -im) * state).sum(dim=-1)
+
+
+def _impulse(transition: Tensor) -> Tensor:
+    """What a unit input adds to the packed states: one to every real part."""
+    re, im = split(transition)
+    return pack(torch.ones_like(re), torch.zeros_like(im))
+
+
+def _flatten(states: Tensor) -> Tensor:
+    """(..., width, 2n) -> (..., 2 width n), packed over all channels."""
+    re, im = split(states)
+    return pack(re.flatten(-2), im.flatten(-2))
+
+
+def _unflatten(states: Tensor, width: int) -> Tensor:
+    """The inverse of `_flatten`."""
+    re, im = split(states)
+    return pack(re.unflatten(-1, (width, -1)), im.unflatten(-1, (width, -1)))
+
+
+def _toeplitz(kernel: Tensor) -> Tensor:
+    """(width, chunk) -> (width, chunk, chunk) lower triangular: entry (i, j) is kernel[i - j]."""
+    index = torch.arange(kernel.shape[1], device=kernel.device)
+    lag = index.unsqueeze(1) - index
+    return torch.where(lag >= 0, kernel[:, lag.clamp(min=0)], 0.0)

@@ -1,0 +1,88 @@
+"""Transformer: a pre-norm encoder with bidirectional multi-head attention and sinusoidal positions."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ALGORITHMS = ("sdpa", "softmax")
+EXPANSION = 2
+
+
+class Transformer(nn.Module):
+    """`depth` blocks of attention with `heads` heads and a feed-forward layer, between an embedding and a norm."""
+
+    def __init__(self, inputs: int, width: int, depth: int, heads: int, *, algorithm: str) -> None:
+        super().__init__()
+        self.embed = nn.Linear(inputs, width)
+        self.blocks = nn.ModuleList(Block(width, heads, algorithm) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
+        features = self.embed(features)
+        features = features + positions(features)
+        for block in self.blocks:
+            features = block(features, present)
+        normed: Tensor = self.norm(features)
+        return normed
+
+
+class Block(nn.Module):
+    """Attention, then a feed-forward layer, each behind a norm and around a residual."""
+
+    def __init__(self, width: int, heads: int, algorithm: str) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, algorithm)
+        self.forward_norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, EXPANSION * width)
+        self.contract = nn.Linear(EXPANSION * width, width)
+
+    def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
+        features = features + self.attention(self.attention_norm(features), present)
+        output: Tensor = features + self.contract(F.gelu(self.expand(self.forward_norm(features))))
+        return output
+
+
+class Attention(nn.Module):
+    """Every token attends to every present token. A head has width / heads dimensions, rounded up."""
+
+    def __init__(self, width: int, heads: int, algorithm: str) -> None:
+        super().__init__()
+        self.heads = heads
+        self.algorithm = algorithm
+        inner = heads * math.ceil(width / heads)
+        self.project = nn.Linear(width, 3 * inner, bias=False)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
+        query, key, value = self.project(features).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        mask = None
+        if present is not None:
+            # A sequence without a token would leave the softmax nothing; its first, zero token is never pooled.
+            mask = (present | (torch.arange(present.shape[1], device=present.device) == 0)).view(len(present), 1, 1, -1)
+        attend = F.scaled_dot_product_attention if self.algorithm == "sdpa" else softmax_attention
+        mixed = attend(query, key, value, mask)  # (B, heads, T, head width)
+        output: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return output
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, algorithm={self.algorithm}"
+
+
+def softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(Q K^T / sqrt(head width)) V: the definition, with the whole T x T matrix in memory."""
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(dim=-1) @ value
+
+
+def positions(features: Tensor) -> Tensor:
+    """(T, width) sines and cosines of the token index, wavelengths from 2 pi to 10,000 times that."""
+    length, width = features.shape[1:]
+    half = math.ceil(width / 2)
+    rate = torch.exp(torch.arange(half, device=features.device) * (-math.log(10_000.0) / half))
+    angle = torch.arange(length, device=features.device).unsqueeze(1) * rate
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)[:, :width].to(features.dtype)
