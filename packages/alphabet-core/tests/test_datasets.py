@@ -7,35 +7,19 @@ import torch
 from aeon.datasets import load_gunpoint, load_italy_power_demand
 from alphabet_core import RECIPES, Alphabet, AlphabetConfig, TrainingStep, attribute, fit, mean_descriptor
 from alphabet_core.spectral_control import balanced_accuracy
+from datasets import read_dataset
 
 CASES = [("GunPoint", load_gunpoint, 0.97), ("ItalyPowerDemand", load_italy_power_demand, 0.94)]
-
-
-def read(loader, split, labels):
-    values, names = loader(split=split)
-    return torch.tensor(values, dtype=torch.float32).mT, torch.tensor([labels.index(name) for name in names])
-
-
-@pytest.fixture
-def one_thread():
-    """Training amplifies the rounding of sums, which depends on the number of threads: fix it, on any machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("name", "loader", "least"), CASES)
 def test_mean_balanced_test_accuracy_of_three_seeds(name, loader, least):
-    labels = sorted(set(loader(split="train")[1]))
-    (train, train_labels), (test, test_labels) = (read(loader, split, labels) for split in ("train", "test"))
-    mean, spread = train.mean(dim=(0, 1)), train.std(dim=(0, 1))
-    train, test = (train - mean) / spread, (test - mean) / spread
+    (train, train_labels), (test, test_labels) = read_dataset(loader)
     scores = []
     for seed in (7, 11, 19):
         torch.manual_seed(seed)
-        model = Alphabet(AlphabetConfig(channels=1, width=64, modes=16, outputs=len(labels)))
+        model = Alphabet(AlphabetConfig(channels=1, width=64, modes=16, outputs=len(train_labels.unique())))
         fit(TrainingStep(model, RECIPES["B"]), train, train_labels, epochs=100, seed=seed)
         with torch.no_grad():
             logits = model(test)

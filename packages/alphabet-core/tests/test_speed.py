@@ -1,30 +1,16 @@
 """Benchmarks of the hot paths, and ratios that must hold on any machine; absolute times are reported, not asserted."""
 
-import statistics
-import time
-
 import pytest
 import torch
 from alphabet_core import SCANS, Alphabet, AlphabetConfig, StreamingAlphabet, TrainingStep
 from alphabet_core.pairs import from_complex
+from timing import interleaved_ratio
 
 
 @pytest.fixture(scope="module")
 def anchor():
     torch.manual_seed(0)
     return Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5)), torch.randn(8, 512, 2)
-
-
-def interleaved_ratio(slow, fast, rounds=5):
-    """Median over rounds of slow time / fast time, the two measured next to each other."""
-    ratios = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        slow()
-        between = time.perf_counter()
-        fast()
-        ratios.append((between - started) / (time.perf_counter() - between))
-    return statistics.median(ratios[1:])
 
 
 def scan_arguments(length, *, varying):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ALGORITHMS = ("gemm", "conv1d")
+ALGORITHMS = ("conv1d", "gemm")
 
 
 class Convolution(nn.Conv1d):
@@ -31,4 +31,6 @@ class Convolution(nn.Conv1d):
         return F.linear(windows, taps, self.bias)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, algorithm={self.algorithm}"
+        kernel, dilation = self.kernel_size[0], self.dilation[0]
+        sizes = f"{self.in_channels}, {self.out_channels}, kernel={kernel}, dilation={dilation}"
+        return f"{sizes}, causal={self.after == 0}, algorithm={self.algorithm}"

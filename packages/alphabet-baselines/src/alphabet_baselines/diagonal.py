@@ -7,6 +7,8 @@ from alphabet_core.pairs import from_complex, multiply, to_complex
 from alphabet_core.scan import SCANS, Scan
 from torch import Tensor
 
+from alphabet_baselines.fft import padded_length
+
 
 def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
     """The states of `alphabet_core.scan` by convolving the drive with the powers of a static transition (2M,)."""
@@ -16,12 +18,13 @@ def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -
     # Powers from modulus and angle: a running product would collect the rounding of every factor.
     logarithm = to_complex(transition).log()
     powers = torch.exp(logarithm * torch.arange(length, device=drive.device).unsqueeze(1))  # (T, M)
-    spectrum = torch.fft.fft(to_complex(drive), 2 * length, dim=1) * torch.fft.fft(powers, 2 * length, dim=0)
+    size = padded_length(length)
+    spectrum = torch.fft.fft(to_complex(drive), size, dim=1) * torch.fft.fft(powers, size, dim=0)
     return from_complex(torch.fft.ifft(spectrum, dim=1)[:, :length])
 
 
 STATIC_SCANS: dict[str, Scan] = {**SCANS, "fft": scan_fft}
-ALGORITHMS = ("chunked", "associative", "fft", "sequential")
+ALGORITHMS = ("fft", "chunked", "associative", "sequential")
 
 # transition (2N,), input map (N, width) and output map (width, N), both complex, of one discretized system.
 System = tuple[Tensor, Tensor, Tensor]

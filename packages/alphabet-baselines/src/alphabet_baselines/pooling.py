@@ -31,6 +31,5 @@ def pool_last(features: Tensor, tokens: Tokens) -> Tensor:
 
 
 POOLS = {"mean": pool_mean, "max": pool_max, "last": pool_last}
-# A causal trajectory ends in a summary of the whole sequence; in one that looks both ways no token is special.
-CAUSAL_POOLS = ("mean", "max", "last")
-ACAUSAL_POOLS = ("mean", "max")
+# What the families' own literature reads: the mean; beside it the maximum; for gated recurrences also the last state.
+MEAN, MEAN_MAX, MEAN_MAX_LAST = ("mean",), ("mean", "max"), ("mean", "max", "last")

@@ -8,7 +8,7 @@ from torch import nn
 
 from alphabet_baselines import cnn1d, gru, lru, lstm, mamba, s4d, s5, tcn, transformer
 from alphabet_baselines.control import Control
-from alphabet_baselines.pooling import ACAUSAL_POOLS, CAUSAL_POOLS
+from alphabet_baselines.pooling import MEAN, MEAN_MAX, MEAN_MAX_LAST
 from alphabet_baselines.tokens import check_metadata, count_inputs
 
 Choice = tuple[int, ...]
@@ -31,19 +31,18 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "cnn1d": Family("CNN1D", cnn1d.CNN1D, ("depth", "kernel"), ((2, 3), (4, 5)), ACAUSAL_POOLS, cnn1d.ALGORITHMS),
-    "tcn": Family("TCN", tcn.TCN, ("depth", "kernel"), ((3, 3), (5, 5)), CAUSAL_POOLS, tcn.ALGORITHMS),
+    "cnn1d": Family("CNN1D", cnn1d.CNN1D, ("depth", "kernel"), ((2, 3), (4, 5)), MEAN_MAX, cnn1d.ALGORITHMS),
+    "tcn": Family("TCN", tcn.TCN, ("depth", "kernel"), ((3, 3), (5, 5)), MEAN, tcn.ALGORITHMS),
     "transformer": Family(
-        "Transformer", transformer.Transformer, ("depth", "heads"), ((1, 2), (2, 4)), ACAUSAL_POOLS,
-        transformer.ALGORITHMS,
+        "Transformer", transformer.Transformer, ("depth", "heads"), ((1, 2), (2, 4)), MEAN, transformer.ALGORITHMS
     ),
-    "mamba": Family("Mamba", mamba.Mamba, ("state", "kernel"), ((16, 3), (32, 4)), CAUSAL_POOLS, mamba.ALGORITHMS),
-    "s4d": Family("S4D", s4d.S4D, ("depth", "state"), ((1, 16), (3, 16)), CAUSAL_POOLS, s4d.ALGORITHMS),
-    "s5": Family("S5", s5.S5, ("depth", "state"), ((1, 16), (2, 32)), CAUSAL_POOLS, s5.ALGORITHMS),
-    "lru": Family("LRU", lru.LRU, ("depth", "state"), ((1, 16), (2, 32)), CAUSAL_POOLS, lru.ALGORITHMS),
-    "gru": Family("GRU", gru.GRU, ("depth", "state"), ((1, 16), (2, 32)), CAUSAL_POOLS, gru.ALGORITHMS),
-    "lstm": Family("LSTM", lstm.LSTM, ("depth", "state"), ((1, 16), (2, 32)), CAUSAL_POOLS, lstm.ALGORITHMS),
-}  # fmt: skip
+    "mamba": Family("Mamba", mamba.Mamba, ("state", "kernel"), ((16, 3), (32, 4)), MEAN_MAX_LAST, mamba.ALGORITHMS),
+    "s4d": Family("S4D", s4d.S4D, ("depth", "state"), ((1, 16), (3, 16)), MEAN, s4d.ALGORITHMS),
+    "s5": Family("S5", s5.S5, ("depth", "state"), ((1, 16), (2, 32)), MEAN, s5.ALGORITHMS),
+    "lru": Family("LRU", lru.LRU, ("depth", "state"), ((1, 16), (2, 32)), MEAN, lru.ALGORITHMS),
+    "gru": Family("GRU", gru.GRU, ("depth", "state"), ((1, 16), (2, 32)), MEAN_MAX_LAST, gru.ALGORITHMS),
+    "lstm": Family("LSTM", lstm.LSTM, ("depth", "state"), ((1, 16), (2, 32)), MEAN_MAX_LAST, lstm.ALGORITHMS),
+}
 
 WIDTHS = (32, 64, 128)
 # ALPHABET's own schedule of (width, modes), with the same three recipes.

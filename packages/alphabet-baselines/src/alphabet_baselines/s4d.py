@@ -10,6 +10,7 @@ from alphabet_core.scan import scan_associative
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from alphabet_baselines import fft
 from alphabet_baselines.residual import ResidualStack
 from alphabet_baselines.steps import draw_log_steps
 
@@ -81,10 +82,8 @@ def convolve_associative(features: Tensor, layer: S4DMixer) -> Tensor:
 
 def convolve_fft(features: Tensor, layer: S4DMixer) -> Tensor:
     """The whole kernel, then one product in the frequency domain."""
-    length = features.shape[1]
-    kernel = _read(layer.discretize()[1].unsqueeze(1), layer.powers(length))  # (width, T)
-    spectrum = torch.fft.rfft(features.mT, 2 * length) * torch.fft.rfft(kernel, 2 * length)
-    return torch.fft.irfft(spectrum, 2 * length)[..., :length].mT
+    kernel = _read(layer.discretize()[1].unsqueeze(1), layer.powers(features.shape[1]))  # (width, T)
+    return fft.convolve(features, kernel)
 
 
 def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
@@ -99,19 +98,20 @@ def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
     columns = padded.view(batch, count, chunk, width).permute(3, 2, 0, 1).flatten(2)  # (width, chunk, B count)
     local = torch.bmm(_toeplitz(_read(weight, powers[:, :chunk])), columns)
     if count > 1:
-        ends = torch.bmm(powers[:, :chunk].flip(1).mT, columns)  # (width, 2n, B count)
+        ends = torch.bmm(powers[:, :chunk].flip(1).mT.contiguous(), columns)  # (width, 2n, B count)
         ends = ends.unflatten(-1, (batch, count)).permute(2, 3, 0, 1)  # (B, count, width, 2n)
         states = _unflatten(scan_associative(_flatten(powers[:, chunk]), _flatten(ends)), width)
         carry = F.pad(states, (0, 0, 0, 0, 1, 0))[:, :count].permute(2, 3, 0, 1).flatten(2)  # of the chunk before
         re, im = split(multiply(weight, powers[:, 1:]))
         local = torch.baddbmm(local, pack(re, -im), carry)
-    return local.unflatten(-1, (batch, count)).permute(2, 3, 1, 0).flatten(1, 2)[:, :length]
+    outputs: Tensor = local.unflatten(-1, (batch, count)).permute(2, 3, 1, 0).flatten(1, 2)
+    return outputs[:, :length]
 
 
 Convolve = Callable[[Tensor, S4DMixer], Tensor]
 CONVOLUTIONS: dict[str, Convolve] = {
-    "vandermonde": convolve_vandermonde,
     "fft": convolve_fft,
+    "vandermonde": convolve_vandermonde,
     "associative": convolve_associative,
     "sequential": convolve_sequential,
 }

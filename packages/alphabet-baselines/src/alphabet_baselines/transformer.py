@@ -29,19 +29,20 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a feed-forward layer, each behind a norm and around a residual."""
+    """Attention, then a gated feed-forward layer (GEGLU), each behind a norm and beside a residual."""
 
     def __init__(self, width: int, heads: int, algorithm: str) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width)
         self.attention = Attention(width, heads, algorithm)
         self.forward_norm = nn.LayerNorm(width)
-        self.expand = nn.Linear(width, EXPANSION * width)
+        self.expand = nn.Linear(width, 2 * EXPANSION * width)
         self.contract = nn.Linear(EXPANSION * width, width)
 
     def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
         features = features + self.attention(self.attention_norm(features), present)
-        output: Tensor = features + self.contract(F.gelu(self.expand(self.forward_norm(features))))
+        gate, value = self.expand(self.forward_norm(features)).chunk(2, dim=-1)
+        output: Tensor = features + self.contract(F.gelu(gate) * value)
         return output
 
 
@@ -53,8 +54,8 @@ class Attention(nn.Module):
         self.heads = heads
         self.algorithm = algorithm
         inner = heads * math.ceil(width / heads)
-        self.project = nn.Linear(width, 3 * inner, bias=False)
-        self.output = nn.Linear(inner, width, bias=False)
+        self.project = nn.Linear(width, 3 * inner)
+        self.output = nn.Linear(inner, width)
 
     def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
         query, key, value = self.project(features).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alphabet_core.config import VARIANTS, AlphabetConfig
 from alphabet_core.model import Alphabet
-from alphabet_core.training import RECIPES, TrainingStep, fit
+from alphabet_core.training import RECIPES, Recipe, TrainingStep, fit
 
 SEEDS = (23, 31, 43, 47, 59)
 PUBLISHED = {0.4: 0.856}
@@ -55,22 +55,22 @@ def balanced_accuracy(predicted: Tensor, labels: Tensor) -> float:
 
 
 def run_seed(
-    seed: int, eps: float, *, variant: str = "full", length: int = 128, epochs: int = 60
+    seed: int,
+    eps: float,
+    make_model: Callable[[], nn.Module],
+    *,
+    recipe: Recipe = RECIPES["B"],
+    length: int = 128,
+    epochs: int = 60,
 ) -> tuple[float, float]:
-    """Balanced validation accuracy of a freshly trained (64, 16) model, and of the Bayes decision, for one seed."""
+    """Balanced validation accuracy of a freshly made and trained model, and of the Bayes decision, for one seed."""
     generator = torch.Generator().manual_seed(seed)
     train, train_labels = draw_paths(512, length, eps, generator)
     validation, labels = draw_paths(256, length, eps, generator)
     torch.manual_seed(seed)
-    model = Alphabet(AlphabetConfig.variant(variant, channels=1, width=64, modes=16, outputs=2))
-    fit(
-        TrainingStep(model, RECIPES["B"]),
-        train,
-        train_labels,
-        epochs=epochs,
-        seed=seed,
-        on_epoch=_progress(seed, epochs),
-    )
+    model = make_model()
+    step = TrainingStep(model, recipe)
+    fit(step, train, train_labels, epochs=epochs, seed=seed, on_epoch=_progress(seed, epochs))
     with torch.no_grad():
         predicted = model(validation).argmax(dim=1)
     return balanced_accuracy(predicted, labels), balanced_accuracy(bayes_decision(validation, eps), labels)
@@ -92,11 +92,12 @@ def main(arguments: list[str] | None = None) -> None:
     # One thread: sums are then rounded alike on any number of cores, and arrays this small gain nothing from more.
     torch.set_num_threads(1)
     print(f"moment-matched control, eps {options.eps}, T {options.length}, {options.epochs} epochs, {options.variant}")
+    config = AlphabetConfig.variant(options.variant, channels=1, width=64, modes=16, outputs=2)
     scores, ceilings = [], []
     for seed in options.seeds:
         started = time.monotonic()
         score, ceiling = run_seed(
-            seed, options.eps, variant=options.variant, length=options.length, epochs=options.epochs
+            seed, options.eps, lambda: Alphabet(config), length=options.length, epochs=options.epochs
         )
         scores.append(score)
         ceilings.append(ceiling)

@@ -1,0 +1,170 @@
+"""Every named algorithm computes its family's one function, and the definitions are what the papers write."""
+
+import numpy as np
+import pytest
+import torch
+from alphabet_baselines import FAMILIES, fft, s4d, selective_scan
+from alphabet_baselines.diagonal import STATIC_SCANS
+from alphabet_core.pairs import from_complex
+from hypothesis import given
+from hypothesis import strategies as st
+from small_controls import CASES, DEFINITIONS, algorithms_here, draw, make_control
+from torch.nn import functional as F
+
+PAIRS = [
+    (family, choice, algorithm)
+    for family, choice in CASES
+    for algorithm in algorithms_here(family)
+    if algorithm != DEFINITIONS[family]
+]
+
+
+def gradients(model, values):
+    values = values.clone().requires_grad_()
+    model(values).square().sum().backward()
+    # With one token there is no transition, and a parameter that is not read has no gradient.
+    grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
+    return {"values": values.grad, **grads}
+
+
+@pytest.mark.parametrize("length", [1, 2, 31, 33, 100])
+@pytest.mark.parametrize(("family", "choice", "algorithm"), PAIRS, ids=lambda value: str(value))
+def test_logits_and_gradients_equal_the_definition(family, choice, algorithm, length):
+    values = draw(2, length)
+    definition = make_control(family, choice, algorithm=DEFINITIONS[family])
+    model = make_control(family, choice, algorithm=algorithm)
+    torch.testing.assert_close(model(values), definition(values), rtol=1e-10, atol=1e-11)
+    expected = gradients(definition, values)
+    for name, gradient in gradients(model, values).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-8, atol=1e-9, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_state_dict_fits_every_algorithm(family):
+    states = [make_control(family, algorithm=name, seed=3).state_dict() for name in algorithms_here(family)]
+    for state in states[1:]:
+        assert list(state) == list(states[0])
+        assert all(torch.equal(state[name], states[0][name]) for name in state)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_algorithm_is_visible(family):
+    for name in algorithms_here(family):
+        assert f"algorithm={name}" in repr(make_control(family, algorithm=name))
+
+
+def complex_of(parameter):
+    return torch.view_as_complex(parameter.detach().contiguous()).numpy()
+
+
+@pytest.mark.parametrize("choice", FAMILIES["s4d"].choices)
+def test_s4d_is_the_recurrence_of_its_paper(choice):
+    mixer, u = make_control("s4d", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    pairs = choice[1] // 2
+    step = np.exp(mixer.log_step.detach().numpy())[:, None]
+    pole = -np.exp(mixer.log_decay.detach().numpy()) + 1j * mixer.frequency.detach().numpy()
+    readout = mixer.output.detach().numpy()
+    readout = readout[:, :pairs] + 1j * readout[:, pairs:]
+    state, expected = np.zeros_like(pole), []
+    for token in u:
+        state = np.exp(pole * step) * state + (np.exp(pole * step) - 1.0) / pole * token[:, None]
+        expected.append(2.0 * (readout * state).sum(axis=1).real + mixer.skip.detach().numpy() * token)
+    got = mixer(torch.tensor(u).unsqueeze(0))[0].detach().numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("choice", FAMILIES["s5"].choices)
+def test_s5_is_the_multi_input_recurrence_of_its_paper(choice):
+    mixer, u = make_control("s5", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    pole = -np.exp(mixer.log_decay.detach().numpy()) + 1j * mixer.frequency.detach().numpy()
+    step = np.exp(mixer.log_step.detach().numpy())
+    gain = ((np.exp(pole * step) - 1.0) / pole)[:, None] * complex_of(mixer.input)
+    state, expected = np.zeros_like(pole), []
+    for token in u:
+        state = np.exp(pole * step) * state + gain @ token
+        expected.append(2.0 * (complex_of(mixer.output) @ state).real + mixer.skip.detach().numpy() * token)
+    got = mixer(torch.tensor(u).unsqueeze(0))[0].detach().numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("choice", FAMILIES["lru"].choices)
+def test_lru_is_the_recurrence_of_its_paper(choice):
+    mixer, u = make_control("lru", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    nu, theta = mixer.nu.detach().numpy(), mixer.theta.detach().numpy()
+    transition, gamma = np.exp(-np.exp(nu) + 1j * np.exp(theta)), np.exp(mixer.log_gamma.detach().numpy())
+    state, expected = np.zeros_like(transition), []
+    for token in u:
+        state = transition * state + gamma * (complex_of(mixer.input) @ token)
+        expected.append((complex_of(mixer.output) @ state).real + mixer.skip.detach().numpy() * token)
+    got = mixer(torch.tensor(u).unsqueeze(0))[0].detach().numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+
+
+@given(seed=st.integers(0, 2**16), length=st.integers(1, 70), name=st.sampled_from(sorted(STATIC_SCANS)))
+def test_static_scans_equal_the_loop(seed, length, name):
+    generator = torch.Generator().manual_seed(seed)
+    radius, phase = torch.rand(2, 3, dtype=torch.float64, generator=generator).unbind()
+    transition = from_complex(torch.polar(radius, 6.0 * phase))
+    drive = torch.randn(2, length, 6, dtype=torch.float64, generator=generator)
+    initial = torch.randn(2, 6, dtype=torch.float64, generator=generator)
+    expected = STATIC_SCANS["sequential"](transition, drive, initial)
+    torch.testing.assert_close(STATIC_SCANS[name](transition, drive, initial), expected, rtol=1e-9, atol=1e-10)
+
+
+@given(seed=st.integers(0, 2**16), length=st.integers(1, 40))
+def test_convolution_in_the_frequency_domain_is_causal_convolution(seed, length):
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(2, length, 3, dtype=torch.float64, generator=generator)
+    kernel = torch.randn(3, length, dtype=torch.float64, generator=generator)
+    padded = F.pad(features.mT, (length - 1, 0))
+    expected = F.conv1d(padded, kernel.flip(1).unsqueeze(1), groups=3).mT
+    torch.testing.assert_close(fft.convolve(features, kernel), expected, rtol=1e-9, atol=1e-10)
+
+
+def selective_arguments(length=7):
+    inputs, step = draw(2, length, 4), draw(2, length, 4, seed=2).abs()
+    rate = -draw(1, 4, 3, seed=3)[0].abs()
+    return [inputs, step, rate, draw(2, length, 3, seed=4), draw(2, length, 3, seed=5)]
+
+
+@pytest.mark.parametrize("name", selective_scan.SELECTIVE_SCANS)
+def test_gradients_of_every_argument_of_the_selective_scan(name):
+    arguments = [argument.requires_grad_() for argument in selective_arguments()]
+    assert torch.autograd.gradcheck(selective_scan.SELECTIVE_SCANS[name], arguments)
+
+
+def test_gradients_of_the_convolution():
+    arguments = (draw(2, 6, 3).requires_grad_(), draw(1, 3, 6)[0].clone().requires_grad_())
+    assert torch.autograd.gradcheck(fft.convolve, arguments)
+
+
+# Planted faults: each breaks one line of a fast algorithm, and the comparison with the definition must see it.
+
+
+def test_a_lost_carry_between_chunks_is_seen(monkeypatch):
+    values = draw(1, 2 * s4d.CHUNK)
+    expected = make_control("s4d", algorithm="sequential")(values)
+    monkeypatch.setattr(s4d, "scan_associative", lambda transition, drive: torch.zeros_like(drive))
+    assert not torch.allclose(make_control("s4d", algorithm="vandermonde")(values), expected, atol=1e-6)
+
+
+def test_a_circular_instead_of_a_causal_convolution_is_seen(monkeypatch):
+    values = draw(1, 32)
+    expected = make_control("s4d", algorithm="sequential")(values)
+    monkeypatch.setattr(fft, "padded_length", lambda length: length)
+    assert not torch.allclose(make_control("s4d", algorithm="fft")(values), expected, atol=1e-6)
+
+
+def test_an_adjoint_that_forgets_the_future_is_seen(monkeypatch):
+    arguments = [argument.requires_grad_() for argument in selective_arguments()]
+    monkeypatch.setattr(torch.Tensor, "mul_", lambda self, other: self * 0.0)
+    assert not torch.autograd.gradcheck(selective_scan.selective_adjoint, arguments, raise_exception=False)
+
+
+def test_a_dropped_key_mask_is_seen(monkeypatch):
+    model, values = make_control("transformer"), draw(2, 8)
+    valid = torch.arange(8) < torch.tensor([[8], [4]])
+    expected = model(values, valid=valid)
+    attend = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v, mask: attend(q, k, v))
+    assert not torch.allclose(model(values, valid=valid), expected, atol=1e-6)
