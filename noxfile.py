@@ -3,6 +3,8 @@
 Every environment is built from nothing under the pins of audit/environments/default.txt.
 """
 
+import re
+import tomllib
 from pathlib import Path
 
 import nox
@@ -10,6 +12,8 @@ import nox
 ROOT = Path(__file__).parent
 PINS = ROOT / "audit" / "environments" / "default.txt"
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+# The optional parts of packages that the tests exercise.
+EXTRAS = {"alphabet-core": "[plots,onnx]"}
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["lint", "types", "tests", "isolated"]
@@ -25,9 +29,29 @@ def install(session: nox.Session, *requirements: str) -> None:
     session.install("--quiet", *requirements)
 
 
-def packages(extras: str = "") -> list[str]:
+def packages(extras: dict[str, str] | None = None) -> list[str]:
     """All workspace packages as editable requirements."""
-    return [part for name in PACKAGES for part in ("--editable", f"packages/{name}{extras}")]
+    extras = extras or {}
+    return [part for name in PACKAGES for part in ("--editable", f"packages/{name}{extras.get(name, '')}")]
+
+
+def with_siblings(package: str) -> list[str]:
+    """A package and the workspace packages that it declares, which no index has, as local requirements."""
+    declared = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [re.split(r"[^\w.-]", requirement)[0] for requirement in declared]
+    siblings = [path for name in names if name in PACKAGES for path in with_siblings(name)]
+    return [*siblings, f"./packages/{package}"]
+
+
+def install_official_mamba(session: nox.Session) -> None:
+    """The sources of mamba-ssm and causal-conv1d without their CUDA extensions: what our Mamba is compared with."""
+    install(session, "einops", "packaging", "setuptools", "triton; platform_system == 'Linux'")
+    skip = {
+        f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
+    }
+    session.install(
+        "--quiet", "--no-build-isolation", "--no-deps", "mamba-ssm==2.3.2.post1", "causal-conv1d==1.6.1", env=skip
+    )
 
 
 @nox.session
@@ -35,7 +59,7 @@ def tests(session: nox.Session) -> None:
     """Every test of every package; arguments go to pytest."""
     install(
         session,
-        *packages("[plots,onnx]"),
+        *packages(EXTRAS),
         "aeon",
         "hypothesis",
         "onnxruntime",
@@ -43,6 +67,7 @@ def tests(session: nox.Session) -> None:
         "pytest-benchmark",
         "scipy",
     )
+    install_official_mamba(session)
     session.run("pytest", *session.posargs, env={"MPLBACKEND": "agg"})
 
 
@@ -69,7 +94,7 @@ def types(session: nox.Session) -> None:
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def isolated(session: nox.Session, package: str) -> None:
     """One package alone in a fresh environment: installed, imported, its README example run."""
-    install(session, f"./packages/{package}")
+    install(session, *with_siblings(package))
     session.run("pip", "check")
     script, readme = ROOT / "tests" / "run_isolated.py", ROOT / "packages" / package / "README.md"
     # -I: neither the working directory nor the user's site-packages can stand in for a missing dependency.

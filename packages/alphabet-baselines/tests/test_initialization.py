@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from alphabet_baselines import build
-from alphabet_baselines.lru import LRUMixer
+from alphabet_baselines.lru import RADIUS_MAX, RADIUS_MIN, LRUMixer
 from alphabet_baselines.mamba import MambaMixer
 from alphabet_baselines.s4d import S4DMixer
 from alphabet_baselines.s5 import S5Mixer, diagonalize_hippo
@@ -50,7 +50,8 @@ def test_the_hold_of_s5_is_the_matrix_exponential():
 def test_lru_starts_uniform_on_the_ring_with_unit_variance():
     mixer = LRUMixer(4, 4000, "fft")
     radius = torch.exp(-mixer.nu.detach().exp())
-    np.testing.assert_allclose(np.quantile(radius.square(), [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.04)
+    area = (radius.square() - RADIUS_MIN**2) / (RADIUS_MAX**2 - RADIUS_MIN**2)
+    np.testing.assert_allclose(np.quantile(area, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.04)
     phase = mixer.theta.detach().exp()
     np.testing.assert_allclose(np.quantile(phase / (2 * np.pi), [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.04)
     stationary = mixer.log_gamma.detach().exp().square() / (1.0 - radius.square())

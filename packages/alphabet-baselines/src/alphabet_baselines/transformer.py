@@ -84,6 +84,6 @@ def positions(features: Tensor) -> Tensor:
     """(T, width) sines and cosines of the token index, wavelengths from 2 pi to 10,000 times that."""
     length, width = features.shape[1:]
     half = math.ceil(width / 2)
-    rate = torch.exp(torch.arange(half, device=features.device) * (-math.log(10_000.0) / half))
-    angle = torch.arange(length, device=features.device).unsqueeze(1) * rate
-    return torch.cat((angle.sin(), angle.cos()), dim=-1)[:, :width].to(features.dtype)
+    rate = torch.exp(torch.arange(half, dtype=features.dtype, device=features.device) * (-math.log(10_000.0) / half))
+    angle = torch.arange(length, dtype=features.dtype, device=features.device).unsqueeze(1) * rate
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)[:, :width]

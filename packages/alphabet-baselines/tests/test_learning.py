@@ -1,0 +1,36 @@
+"""Every family learns: the moment-matched control where the paper says so, and GunPoint, which comes with aeon."""
+
+import statistics
+
+import pytest
+from aeon.datasets import load_gunpoint
+from alphabet_baselines import FAMILIES
+from alphabet_baselines.sanity import CONTROL_PUBLISHED, control_scores, six_candidates, train_and_score
+from datasets import read_dataset
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("family", CONTROL_PUBLISHED)
+def test_the_moment_matched_control_is_learned_as_published(family):
+    scores = [score for score, _ in control_scores(family)]
+    print(f"{family}: {[round(score, 3) for score in scores]}, mean {statistics.fmean(scores):.3f}")
+    assert statistics.fmean(scores) >= CONTROL_PUBLISHED[family] - 0.05
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_best_of_six_candidates_learns_gunpoint(family):
+    train, test = read_dataset(load_gunpoint)
+    scores = {}
+    for candidate in six_candidates(family):
+        scores[candidate.key] = train_and_score(candidate, train, test)
+        if scores[candidate.key] > 0.85:  # the best is at least as good
+            break
+    print(scores)
+    assert max(scores.values()) > 0.85
+
+
+def test_the_six_candidates_are_every_width_and_choice():
+    for family, entry in FAMILIES.items():
+        found = {(candidate.width, candidate.choice) for candidate in six_candidates(family)}
+        assert found == {(width, choice) for width in (32, 64, 128) for choice in entry.choices}
