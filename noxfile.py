@@ -46,6 +46,7 @@ def with_siblings(package: str) -> list[str]:
 def install_official_mamba(session: nox.Session) -> None:
     """The sources of mamba-ssm and causal-conv1d without their CUDA extensions: what our Mamba is compared with."""
     install(session, "einops", "packaging", "setuptools", "triton; platform_system == 'Linux'")
+    session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
     skip = {
         f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
     }

@@ -37,6 +37,8 @@ class Absent(types.ModuleType):
 @pytest.fixture(scope="module")
 def official():
     """The official modules, with the reference scan in place of the CUDA one."""
+    if MISSING:
+        pytest.skip(f"not installed: {', '.join(MISSING)}; `nox -s tests` installs them")
     before = dict(sys.modules)
     for name in ("selective_scan_cuda", "causal_conv1d_cuda"):
         if importlib.util.find_spec(name) is None:
@@ -143,7 +145,9 @@ def test_an_official_module_of_other_proportions_is_refused(official):
         from_official(official.Mamba(d_model=16, expand=3, use_fast_path=False))
 
 
-def test_only_a_mixer_can_be_mapped():
+def test_only_a_mamba_can_be_mapped():
+    with pytest.raises(AlphabetError, match="official must be a mamba_ssm Mamba with its default biases; got Linear"):
+        from_official(torch.nn.Linear(2, 2))
     with pytest.raises(AlphabetError, match="mixer must be a MambaMixer; got Linear"):
         to_official(torch.nn.Linear(2, 2))
 

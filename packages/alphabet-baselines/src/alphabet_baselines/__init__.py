@@ -4,7 +4,7 @@ registry    FAMILIES, candidates, build: the paper's configuration table    matc
 control     Control: the one contract, and what surrounds every backbone    tokens      metadata, padding
 pooling     what the head reads                                             sanity      what every family must learn
 cnn1d, tcn, transformer, mamba, s4d, s5, lru, gru, lstm                     one backbone each
-convolution, diagonal, recurrent, residual, selective_scan, steps           what several of them share
+convolution, diagonal, fft, recurrent, residual, selective_scan, steps      what several of them share
 mamba_official                                                              mamba-ssm's module, same weights, CUDA only
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence as Names
 
 import torch
+from alphabet_core import AlphabetError
 from torch import Tensor, nn
 
 from alphabet_baselines.pooling import POOLS
@@ -50,6 +51,11 @@ class Control(nn.Module):
             observed=observed,
             valid=valid,
         )
+        if tokens.inputs.dtype not in (torch.float32, torch.float64):
+            raise AlphabetError(
+                f"controls compute in torch.float32 or torch.float64; this one is {tokens.inputs.dtype}: "
+                "convert it with .float()"
+            )
         features = self.backbone(tokens.inputs, tokens.present)  # (B, T, width)
         pooled = torch.cat([POOLS[name](features, tokens) for name in self.pools], dim=-1)
         logits: Tensor = self.head(pooled)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 from alphabet_core.pairs import from_complex, multiply, to_complex
-from alphabet_core.scan import SCANS, Scan
+from alphabet_core.scan import SCANS, Scan, tabulate_powers
 from torch import Tensor
 
 from alphabet_baselines.fft import padded_length
@@ -15,9 +15,7 @@ def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -
     length = drive.shape[1]
     if initial is not None:
         drive = torch.cat((drive[:, :1] + multiply(transition, initial).unsqueeze(1), drive[:, 1:]), dim=1)
-    # Powers from modulus and angle: a running product would collect the rounding of every factor.
-    logarithm = to_complex(transition).log()
-    powers = torch.exp(logarithm * torch.arange(length, device=drive.device).unsqueeze(1))  # (T, M)
+    powers = to_complex(tabulate_powers(transition, length).to(drive.dtype))  # (T, M)
     size = padded_length(length)
     spectrum = torch.fft.fft(to_complex(drive), size, dim=1) * torch.fft.fft(powers, size, dim=0)
     return from_complex(torch.fft.ifft(spectrum, dim=1)[:, :length])

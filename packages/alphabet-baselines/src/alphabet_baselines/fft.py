@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 def padded_length(length: int) -> int:
     """A power of two that leaves room for a linear convolution of two sequences of this length."""
-    return int(2 ** (2 * length - 1).bit_length() if length > 1 else 2)
+    return 1 << (2 * length - 1).bit_length()
 
 
 def convolve(features: Tensor, kernel: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ class LRUMixer(nn.Module):
         super().__init__()
         self.algorithm = algorithm
         self.scan = STATIC_SCANS[algorithm]
-        squared = torch.empty(state).uniform_(RADIUS_MIN**2, RADIUS_MAX**2).clamp(1e-6, 1.0 - 1e-6)
+        squared = torch.empty(state).uniform_(RADIUS_MIN**2, RADIUS_MAX**2)
         self.nu = nn.Parameter(torch.log(-0.5 * torch.log(squared)))
         self.theta = nn.Parameter(torch.log(PHASE_MAX * torch.rand(state).clamp(min=1e-6)))
         self.log_gamma = nn.Parameter(0.5 * torch.log1p(-squared))  # every mode starts with unit variance

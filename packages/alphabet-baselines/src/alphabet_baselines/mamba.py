@@ -40,7 +40,7 @@ class MambaMixer(nn.Module):
     Parameters carry the names and shapes of mamba-ssm's `Mamba`, so that a state dict fits either module.
     """
 
-    def __init__(self, width: int, state: int, kernel: int, algorithm: str = "sequential") -> None:
+    def __init__(self, width: int, state: int, kernel: int, algorithm: str = ALGORITHMS[0]) -> None:
         super().__init__()
         self.algorithm = algorithm
         self.state = state

@@ -6,7 +6,7 @@ import torch
 from alphabet_core import AlphabetError
 from torch import nn
 
-from alphabet_baselines.mamba import EXPANSION, MambaMixer
+from alphabet_baselines.mamba import ALGORITHMS, EXPANSION, MambaMixer
 
 REMEDY = "on a machine with CUDA: pip install 'alphabet-baselines[official]' (mamba-ssm and causal-conv1d)"
 
@@ -30,9 +30,13 @@ def to_official(mixer: nn.Module, module: Callable[..., nn.Module] | None = None
     return official
 
 
-def from_official(official: nn.Module, algorithm: str = "sequential") -> MambaMixer:
+def from_official(official: nn.Module, algorithm: str = ALGORITHMS[0]) -> MambaMixer:
     """Our mixer with an official module's weights; the sizes are read off them."""
     state = official.state_dict()
+    if set(state) != set(MambaMixer(1, 1, 1).state_dict()):
+        raise AlphabetError(
+            f"official must be a mamba_ssm Mamba with its default biases; got {type(official).__name__}"
+        )
     width, inner = state["out_proj.weight"].shape
     rank = state["dt_proj.weight"].shape[1]
     mixer = MambaMixer(width, state["A_log"].shape[1], state["conv1d.weight"].shape[-1], algorithm)

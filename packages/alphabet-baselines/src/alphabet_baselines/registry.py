@@ -34,7 +34,7 @@ FAMILIES: dict[str, Family] = {
     "cnn1d": Family("CNN1D", cnn1d.CNN1D, ("depth", "kernel"), ((2, 3), (4, 5)), MEAN_MAX, cnn1d.ALGORITHMS),
     "tcn": Family("TCN", tcn.TCN, ("depth", "kernel"), ((3, 3), (5, 5)), MEAN, tcn.ALGORITHMS),
     "transformer": Family(
-        "Transformer", transformer.Transformer, ("depth", "heads"), ((1, 2), (2, 4)), MEAN, transformer.ALGORITHMS
+        "Transformer", transformer.Transformer, ("depth", "heads"), ((1, 2), (2, 4)), MEAN_MAX, transformer.ALGORITHMS
     ),
     "mamba": Family("Mamba", mamba.Mamba, ("state", "kernel"), ((16, 3), (32, 4)), MEAN_MAX_LAST, mamba.ALGORITHMS),
     "s4d": Family("S4D", s4d.S4D, ("depth", "state"), ((1, 16), (3, 16)), MEAN, s4d.ALGORITHMS),
@@ -114,22 +114,26 @@ def build(
     for name, size in (("channels", channels), ("outputs", outputs), ("width", width)):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise AlphabetError(f"{name} must be a positive integer; got {size!r}")
+    metadata = check_metadata(metadata)
     if family == "alphabet":
         return _build_alphabet(channels, outputs, width, choice, algorithm)
     entry = find_family(family)
-    if choice not in entry.choices:
+    if not isinstance(choice, tuple) or repr(choice) not in map(repr, entry.choices):  # (1.0, 16) == (1, 16)
         axes = ", ".join(entry.axes)
-        raise AlphabetError(f"choice of {family} must be one of {entry.choices}, each ({axes}); got {choice!r}")
+        raise AlphabetError(
+            f"choice of {family} must be one of the tuples {entry.choices}, each ({axes}); got {choice!r}"
+        )
     algorithm = _check_algorithm(family, algorithm, entry.algorithms)
-    metadata = check_metadata(metadata)
     backbone = entry.backbone(count_inputs(channels, metadata), width, *choice, algorithm=algorithm)
     return Control(backbone, channels=channels, outputs=outputs, width=width, pools=entry.pools, metadata=metadata)
 
 
 def find_family(family: str) -> Family:
     """The family's entry, or an error that lists the names."""
-    if family not in FAMILIES:
-        raise AlphabetError(f"family must be one of {', '.join(FAMILIES)}; got {family!r}")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise AlphabetError(
+            f"family must be one of {', '.join(FAMILIES)}, or alphabet for the model itself; got {family!r}"
+        )
     return FAMILIES[family]
 
 

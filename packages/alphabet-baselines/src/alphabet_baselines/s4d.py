@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from alphabet_core.pairs import multiply, pack, split
 from alphabet_core.poles import zero_order_hold
-from alphabet_core.scan import scan_associative
+from alphabet_core.scan import scan_associative, tabulate_powers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -45,16 +45,19 @@ class S4DMixer(nn.Module):
         return torch.addcmul(mixed, features, self.skip)
 
     def discretize(self) -> tuple[Tensor, Tensor]:
-        """Transition and weight (width, 2n), packed: y[t] = sum of Re(weight z[t]), z[t] = transition z[t-1] + u[t]."""
-        transition, gain = zero_order_hold(self.log_decay.exp(), self.frequency, self.log_step.exp())
-        return transition, 2.0 * multiply(gain, self.output)
+        """Transition in float64 and weight, (width, 2n), packed.
 
-    def powers(self, count: int) -> Tensor:
-        """(width, count, 2n) transition**0 ... transition**(count - 1), each from its own exponent."""
-        step = self.log_step.exp().unsqueeze(-1) * torch.arange(count, device=self.log_step.device)  # (width, count)
-        radius = torch.exp(-step.unsqueeze(-1) * self.log_decay.exp().unsqueeze(1))
-        angle = step.unsqueeze(-1) * self.frequency.unsqueeze(1)
-        return pack(radius * angle.cos(), radius * angle.sin())
+        y[t] = sum of Re(weight z[t]) with z[t] = transition z[t-1] + u[t]. The rounding of a transition grows with
+        every power of it, and the powers reach the whole length.
+        """
+        decay, step = self.log_decay.double().exp(), self.log_step.double().exp()
+        transition, gain = zero_order_hold(decay, self.frequency.double(), step)
+        return transition, 2.0 * multiply(gain.to(self.output.dtype), self.output)
+
+    def powers(self, transition: Tensor, count: int) -> Tensor:
+        """(width, count, 2n) transition**0 ... transition**(count - 1) in the dtype of the weights."""
+        table = tabulate_powers(_flatten(transition), count).to(self.output.dtype)
+        return _unflatten(table, len(transition)).transpose(0, 1)
 
     def extra_repr(self) -> str:
         return f"algorithm={self.algorithm}"
@@ -63,6 +66,7 @@ class S4DMixer(nn.Module):
 def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
     """The recurrence itself, token by token."""
     transition, weight = layer.discretize()
+    transition = transition.to(features.dtype)
     state = features.new_zeros(features.shape[0], *transition.shape)  # (B, width, 2n)
     impulse = _impulse(transition)
     outputs = []
@@ -75,14 +79,15 @@ def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
 def convolve_associative(features: Tensor, layer: S4DMixer) -> Tensor:
     """All states at once by a scan of logarithmic depth; needs memory for every state."""
     transition, weight = layer.discretize()
-    drive = features.unsqueeze(-1) * _impulse(transition)  # (B, T, width, 2n)
+    drive = features.unsqueeze(-1) * _impulse(weight)  # (B, T, width, 2n)
     states = scan_associative(_flatten(transition), _flatten(drive))
     return _read(weight, _unflatten(states, features.shape[-1]))
 
 
 def convolve_fft(features: Tensor, layer: S4DMixer) -> Tensor:
     """The whole kernel, then one product in the frequency domain."""
-    kernel = _read(layer.discretize()[1].unsqueeze(1), layer.powers(features.shape[1]))  # (width, T)
+    transition, weight = layer.discretize()
+    kernel = _read(weight.unsqueeze(1), layer.powers(transition, features.shape[1]))  # (width, T)
     return fft.convolve(features, kernel)
 
 
@@ -91,8 +96,9 @@ def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
     batch, length, width = features.shape
     chunk = min(length, CHUNK)
     count = math.ceil(length / chunk)
-    weight = layer.discretize()[1].unsqueeze(1)  # (width, 1, 2n)
-    powers = layer.powers(chunk + 1)  # (width, chunk + 1, 2n)
+    transition, weight = layer.discretize()
+    weight = weight.unsqueeze(1)  # (width, 1, 2n)
+    powers = layer.powers(transition, chunk + 1)  # (width, chunk + 1, 2n)
 
     padded = F.pad(features, (0, 0, 0, count * chunk - length))
     columns = padded.view(batch, count, chunk, width).permute(3, 2, 0, 1).flatten(2)  # (width, chunk, B count)

@@ -60,5 +60,5 @@ def diagonalize_hippo(state: int) -> tuple[Tensor, Tensor]:
     skew = np.sign(np.subtract.outer(np.arange(state), np.arange(state))) * np.outer(root, root)
     frequency, basis = np.linalg.eigh(1j * skew)  # ascending, in pairs of either sign
     order = np.arange(state // 2, state)
-    poles = torch.complex(torch.full((len(order),), -0.5), torch.tensor(frequency[order], dtype=torch.float32))
-    return poles, torch.tensor(basis[:, order], dtype=torch.complex64)
+    dtype = torch.get_default_dtype().to_complex()
+    return torch.tensor(-0.5 + 1j * frequency[order], dtype=dtype), torch.tensor(basis[:, order], dtype=dtype)

@@ -31,7 +31,7 @@ class Tokens:
 
 def check_metadata(metadata: Names[str]) -> tuple[str, ...]:
     """The metadata names in their fixed order, or an error that says which one is unknown."""
-    if isinstance(metadata, str) or not set(metadata) <= set(METADATA):
+    if not isinstance(metadata, tuple | list) or any(name not in METADATA for name in metadata):
         raise AlphabetError(f"metadata must be a tuple of names out of {METADATA}; got {metadata!r}")
     return tuple(name for name in METADATA if name in metadata)
 
@@ -80,10 +80,11 @@ def _elapsed(sequence: Sequence) -> Tensor:
     step = step.double()
     if sequence.valid is None:
         return step
-    clock = torch.where(sequence.valid.cumsum(1) > 0, step, 0.0).cumsum(1)  # padding in front takes no time
-    before = torch.where(sequence.valid, clock, 0.0).cummax(1).values  # the clock never falls, so this is the latest
+    # A clock that runs during invalid tokens only, but not in front of the first valid one.
+    gaps = torch.where((sequence.valid.cumsum(1) > 0) & ~sequence.valid, step, 0.0).cumsum(1)
+    before = torch.where(sequence.valid, gaps, 0.0).cummax(1).values  # it never falls, so this is its latest value
     before = torch.cat((torch.zeros_like(before[:, :1]), before[:, :-1]), dim=1)
-    return clock - before
+    return step + (gaps - before)
 
 
 def _remove_invalid(inputs: Tensor, valid: Tensor) -> Tokens:

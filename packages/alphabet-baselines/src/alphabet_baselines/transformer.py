@@ -29,20 +29,19 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a gated feed-forward layer (GEGLU), each behind a norm and beside a residual."""
+    """Attention, then a feed-forward layer, each behind a norm and beside a residual."""
 
     def __init__(self, width: int, heads: int, algorithm: str) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width)
         self.attention = Attention(width, heads, algorithm)
         self.forward_norm = nn.LayerNorm(width)
-        self.expand = nn.Linear(width, 2 * EXPANSION * width)
+        self.expand = nn.Linear(width, EXPANSION * width)
         self.contract = nn.Linear(EXPANSION * width, width)
 
     def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
         features = features + self.attention(self.attention_norm(features), present)
-        gate, value = self.expand(self.forward_norm(features)).chunk(2, dim=-1)
-        output: Tensor = features + self.contract(F.gelu(gate) * value)
+        output: Tensor = features + self.contract(F.gelu(self.expand(self.forward_norm(features))))
         return output
 
 
@@ -54,8 +53,9 @@ class Attention(nn.Module):
         self.heads = heads
         self.algorithm = algorithm
         inner = heads * math.ceil(width / heads)
-        self.project = nn.Linear(width, 3 * inner)
-        self.output = nn.Linear(inner, width)
+        # Without biases: the softmax cancels that of the keys, and that of the values is a constant.
+        self.project = nn.Linear(width, 3 * inner, bias=False)
+        self.output = nn.Linear(inner, width, bias=False)
 
     def forward(self, features: Tensor, present: Tensor | None) -> Tensor:
         query, key, value = self.project(features).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -81,7 +81,7 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
 
 
 def positions(features: Tensor) -> Tensor:
-    """(T, width) sines and cosines of the token index, wavelengths from 2 pi to 10,000 times that."""
+    """(T, width) sines and cosines of the token index, at rates that fall geometrically from 1 towards 1 / 10,000."""
     length, width = features.shape[1:]
     half = math.ceil(width / 2)
     rate = torch.exp(torch.arange(half, dtype=features.dtype, device=features.device) * (-math.log(10_000.0) / half))

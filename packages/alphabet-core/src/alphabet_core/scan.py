@@ -93,7 +93,7 @@ def _doubling(transition: Tensor, states: Tensor, levels: int, product: Product 
     return states
 
 
-def _powers(transition: Tensor, count: int) -> Tensor:
+def tabulate_powers(transition: Tensor, count: int) -> Tensor:
     """(count, 2M) of transition**0 ... transition**(count-1), by doubling in float64."""
     base = transition.double()
     powers = pack(torch.ones_like(split(base)[0]), torch.zeros_like(split(base)[0])).unsqueeze(0)
@@ -107,7 +107,7 @@ def _chunked_static(transition: Tensor, drive: Tensor) -> Tensor:
     batch, length, _ = drive.shape
     blocks = _split_chunks(drive)  # (B, chunks, chunk, 2M)
     chunks, chunk = blocks.shape[1:3]
-    exact = _powers(transition, chunk + 1)  # (chunk+1, 2M) in float64
+    exact = tabulate_powers(transition, chunk + 1)  # (chunk+1, 2M) in float64
     powers = exact.to(drive.dtype)
 
     columns = blocks.unflatten(-1, (2, -1)).permute(4, 3, 2, 0, 1).flatten(3, 4).flatten(1, 2)  # (M, 2 chunk, B chunks)
