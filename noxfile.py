@@ -107,3 +107,11 @@ def spectral_control(session: nox.Session) -> None:
     """The moment-matched spectral control, five seeds, some minutes: `nox -s spectral-control -- --eps 0.4`."""
     install(session, "./packages/alphabet-core")
     session.run("python", "-m", "alphabet_core.spectral_control", *session.posargs)
+
+
+@nox.session(name="bench-cpu")
+def bench_cpu(session: nox.Session) -> None:
+    """alphabet-cpu against the nine families in one interleaved run; `-- --row same-width --eager` takes a minute."""
+    install(session, *packages(), "pytest", "pytest-benchmark", "hypothesis")
+    session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
+    session.run("python", "packages/alphabet-cpu/bench/compare.py", *session.posargs)

@@ -69,9 +69,16 @@ class Frame(nn.Module):
         """(D, 2M) the frame, differentiable in the tangent at any value of it."""
         return self._moved()[:, : self.columns]
 
+    def to_first_order(self) -> Tensor:
+        """(D, 2M) the frame to first order in the tangent: at a zero tangent, exact in value and derivative."""
+        return (self.base + self.base @ self._skew())[:, : self.columns]
+
     def _moved(self) -> Tensor:
+        return self.base + self.base @ _expm1(self._skew())
+
+    def _skew(self) -> Tensor:
         square = F.pad(TANGENT_SCALE * self.tangent, (0, self.tangent.shape[0] - self.columns))
-        return self.base + self.base @ _expm1(square - square.mT)
+        return square - square.mT
 
     @torch.no_grad()
     def rebase(self) -> None:

@@ -91,17 +91,22 @@ class TrainingStep:
         total = torch.zeros((), dtype=values.dtype, device=values.device)
         for start in range(0, max(batch, 1), size):
             part = slice(start, start + size)
-            outputs = self.model(values[part], **{name: tensor[part] for name, tensor in companions.items()})
-            share = self._loss(outputs, targets[part]) * (outputs.shape[0] / batch)
-            share.backward()
-            total += share.detach()
+            rows = {name: tensor[part] for name, tensor in companions.items()}
+            total += self.accumulate(values[part], targets[part], min(size, batch - start) / max(batch, 1), **rows)
         nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.optimizer.step()
         if self._constrain is not None:
             self._constrain()
         return total
 
-    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
+        """Add `share` times the gradients of the mean loss to the parameters'; return `share` times the loss."""
+        loss = self.measure(self.model(values, **companions), targets) * share
+        loss.backward()
+        return loss.detach()
+
+    def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of the outputs, after checking that the targets fit them."""
         if self.loss == "cross_entropy":
             if targets.shape != outputs.shape[:1] or targets.dtype != torch.int64:
                 raise AlphabetError(

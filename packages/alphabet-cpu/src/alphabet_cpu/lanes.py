@@ -1,0 +1,179 @@
+"""Sixteen float32 lanes as one numba value: the vector arithmetic that the kernels are written in.
+
+Inside a compiled function `load(array, index)` gives `Lanes`, which add, subtract and multiply with each other and with
+scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of AVX-512, two of
+AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+LANES = 16
+_FLOAT, _INT = ir.FloatType(), ir.IntType(32)
+_FLOATS, _INTS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
+# Lets LLVM fuse a product into the sum that uses it, and nothing else: results do not depend on how code was reordered.
+_CONTRACT = ("contract",)
+
+
+class Lanes(types.Type):
+    """The type of sixteen float32 values."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"float32x{LANES}")
+
+
+lanes = Lanes()
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _FLOATS)
+
+
+def _address(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    data = context.make_array(kinds[0])(context, builder, value=values[0]).data
+    return builder.gep(data, [context.cast(builder, values[1], kinds[1], types.intp)])
+
+
+def _spread(builder: Any, scalar: Any) -> Any:
+    undefined = ir.Constant(_FLOATS, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(_INT, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * LANES))
+
+
+def _integers(value: int) -> Any:
+    return ir.Constant(_INTS, [value] * LANES)
+
+
+def _call(builder: Any, name: str, arguments: Any, result: Any = _FLOATS, **flags: Any) -> Any:
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32")
+    return builder.call(function, arguments, **flags)
+
+
+@intrinsic
+def load(_typing, array, index):
+    """Lanes array[index] ... array[index + 15]."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address = _address(context, builder, signature.args, values)
+        return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+
+    return lanes(array, index), generate
+
+
+@intrinsic
+def store(_typing, array, index, value):
+    """array[index] ... array[index + 15] = value."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address = _address(context, builder, signature.args, values)
+        builder.store(values[2], builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def broadcast(_typing, array, index):
+    """array[index] in every lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return _spread(builder, builder.load(_address(context, builder, signature.args, values)))
+
+    return lanes(array, index), generate
+
+
+@intrinsic
+def splat(_typing, scalar):
+    """A scalar in every lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return _spread(builder, context.cast(builder, values[0], signature.args[0], types.float32))
+
+    return lanes(scalar), generate
+
+
+@intrinsic
+def total(_typing, value):
+    """The sum over the lanes, as a tree."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        zero = ir.Constant(_FLOAT, 0.0)
+        return _call(builder, "vector.reduce.fadd", [zero, values[0]], _FLOAT, fastmath=("reassoc",))
+
+    return types.float32(value), generate
+
+
+@intrinsic
+def round_lanes(_typing, value):
+    """The nearest integers."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return _call(builder, "rint", values)
+
+    return lanes(value), generate
+
+
+@intrinsic
+def power_of_two(_typing, value):
+    """2**value for integers from -126 to 127, by writing the exponent bits."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        exponent = builder.add(builder.fptosi(values[0], _INTS), _integers(127))
+        return builder.bitcast(builder.shl(exponent, _integers(23)), _FLOATS)
+
+    return lanes(value), generate
+
+
+@intrinsic
+def guess_reciprocal(_typing, value):
+    """1 / value for positive normal numbers, to 12 %, by negating the exponent bits."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        bits = builder.bitcast(values[0], _INTS)
+        return builder.bitcast(builder.sub(_integers(0x7EF311C7), bits), _FLOATS)
+
+    return lanes(value), generate
+
+
+def _binary(emit: Callable[[Any, Any], Any]) -> Any:
+    @intrinsic
+    def apply(_typing, left, right):
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return emit(builder, values)
+
+        return lanes(left, right), generate
+
+    return apply
+
+
+minimum = _binary(lambda builder, values: _call(builder, "minnum", values))
+maximum = _binary(lambda builder, values: _call(builder, "maxnum", values))
+_add = _binary(lambda builder, values: builder.fadd(*values, flags=_CONTRACT))
+_subtract = _binary(lambda builder, values: builder.fsub(*values, flags=_CONTRACT))
+_multiply = _binary(lambda builder, values: builder.fmul(*values, flags=_CONTRACT))
+
+
+def _overload_operator(symbol: Any, apply: Any) -> None:
+    @overload(symbol)
+    def choose(left, right):
+        is_lanes = isinstance(left, Lanes), isinstance(right, Lanes)
+        if is_lanes == (True, True):
+            return lambda left, right: apply(left, right)
+        if is_lanes == (True, False):
+            return lambda left, right: apply(left, splat(right))
+        if is_lanes == (False, True):
+            return lambda left, right: apply(splat(left), right)
+        return None
+
+
+for _symbol, _apply in ((operator.add, _add), (operator.sub, _subtract), (operator.mul, _multiply)):
+    _overload_operator(_symbol, _apply)

@@ -1,0 +1,68 @@
+"""CpuRuntime: the model's logits by the fused kernel where it applies, by the reference everywhere else."""
+
+import torch
+from alphabet_core import Alphabet, read_sequence
+from torch import Tensor
+
+from alphabet_cpu.batch import describe_sums, read_batch, read_head, sum_batch
+from alphabet_cpu.path import FUSED, choose_path, require_alphabet
+from alphabet_cpu.weights import Array, fold, to_arrays
+from alphabet_cpu.workers import one_torch_thread
+
+
+class CpuRuntime:
+    """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
+
+    Changes of the model's parameters are seen at the next call. `path(...)` says which implementation a call takes,
+    and why it is not the fused one.
+    """
+
+    def __init__(self, model: Alphabet) -> None:
+        self.model = require_alphabet(model)
+        self._weights: tuple[Array, ...] = ()
+        self._versions: tuple[object, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"CpuRuntime({choose_path(self.model)}, {self.model.config})"
+
+    def path(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
+        valid: Tensor | None = None,  # noqa: ARG002
+    ) -> str:
+        """`"fused"`, or `"reference: "` and the reason."""
+        return choose_path(self.model, values, time_delta)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, K) of values (B, T, C)."""
+        model = self.model
+        if choose_path(model, values, time_delta) != FUSED:
+            logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
+            return logits
+        sequence = read_sequence(
+            values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
+        )
+        with one_torch_thread() as threads:
+            batch = read_batch(sequence)
+            sums = sum_batch(batch, model.config.width, self._fresh_weights(), threads)
+            descriptor = describe_sums(sums, batch.pairs, model.config.modes)
+            return torch.from_numpy(read_head(model.head, descriptor)).float()
+
+    def _fresh_weights(self) -> tuple[Array, ...]:
+        """The folded weights, computed again only if a parameter or a buffer has changed since."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        versions = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+        if versions != self._versions:
+            self._weights, self._versions = to_arrays(fold(self.model)), versions
+        return self._weights

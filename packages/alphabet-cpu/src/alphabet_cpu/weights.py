@@ -1,0 +1,71 @@
+"""The model's parameters as the kernels read them: folded into fewer factors, padded to whole lanes."""
+
+import numpy as np
+import torch
+from alphabet_core import Alphabet
+from alphabet_core.frame import FixedFrame, Frame
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alphabet_cpu.lanes import LANES
+
+Array = NDArray[np.float32]
+
+
+def fold(model: Alphabet) -> list[Tensor]:
+    """The nine tensors of the inference kernel, as differentiable functions of the parameters.
+
+    The norm's gain and the zero-order hold's complex gain are linear in the frame, the synthesis scale in its
+    transpose, so all three become part of the matrices. Computed in float64: folding adds no rounding of its own.
+    """
+    direct, cascaded, synthesis = model.direct, model.cascaded, model.synthesis
+    assert cascaded is not None
+    assert synthesis is not None
+    modes = model.config.modes
+    frames = [_read_frame(bank.frame) for bank in (direct, cascaded)]
+    folded = [_pad(model.project.weight.double(), 0).mT]
+    for bank, frame in zip((direct, cascaded), frames, strict=True):
+        taps = torch.cat((bank.lift.kernel, bank.lift.bias.unsqueeze(1)), dim=1)
+        transition, gain = bank.poles.hold(torch.ones((), dtype=torch.float64, device=taps.device))
+        frame_re, frame_im = (bank.norm.gain.double().unsqueeze(1) * frame).split(modes, dim=1)
+        gain_re, gain_im = gain.double().split(modes)
+        drive = torch.cat((frame_re * gain_re - frame_im * gain_im, frame_re * gain_im + frame_im * gain_re), dim=1)
+        folded += [_pad(taps.double(), 0).mT, _pad(_interleave(drive, modes), 0), _interleave(transition, modes)]
+    scale = synthesis.scale.double()
+    back = _pad(_interleave(scale.unsqueeze(1) * frames[0], modes), 0).mT
+    through = _pad(scale * synthesis.feedthrough.double() * direct.norm.gain.double(), 0)
+    return [*folded[:4], back, through, *folded[4:]]
+
+
+def _read_frame(frame: Frame | FixedFrame) -> Tensor:
+    """The frame in float64; after a training step its tangent is zero, and the exponential can be left out."""
+    if isinstance(frame, Frame) and not frame.tangent.any():
+        return frame.to_first_order().double()
+    matrix: Tensor = frame()
+    return matrix.double()
+
+
+def to_arrays(folded: list[Tensor]) -> tuple[Array, ...]:
+    """Flat float32 arrays, contiguous, for the kernels."""
+    return tuple(tensor.detach().float().contiguous().view(-1).numpy() for tensor in folded)
+
+
+def transpose(matrix: Array, rows: int) -> Array:
+    """The flat transpose of a flat matrix whose rows, in whole lanes, hold at least `rows`."""
+    padded = rows + -rows % LANES
+    turned: Array = np.ascontiguousarray(matrix.reshape(padded, -1).T).ravel()
+    return turned
+
+
+def _pad(tensor: Tensor, axis: int) -> Tensor:
+    """Zeros up to a multiple of the lanes along one axis."""
+    missing = -tensor.shape[axis] % LANES
+    shape = [*tensor.shape]
+    shape[axis] = missing
+    return torch.cat((tensor, tensor.new_zeros(shape)), dim=axis)
+
+
+def _interleave(packed: Tensor, modes: int) -> Tensor:
+    """(..., 2M) packed to (..., 2 padded M): sixteen real parts, their sixteen imaginary parts, the next sixteen."""
+    re, im = (_pad(part.double(), -1).unflatten(-1, (-1, LANES)) for part in packed.split(modes, dim=-1))
+    return torch.stack((re, im), dim=-2).flatten(-3)

@@ -1,0 +1,106 @@
+"""Threads that run compiled code on slices of a batch, as many as torch is set to use.
+
+Plain Python threads: the kernels release the interpreter's lock, any number of callers may share the pool, and a forked
+child starts its own.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import Any
+
+import torch
+
+COMPILING = "alphabet-cpu: compiling its kernels for this processor, some ten seconds; the result is kept on disk"
+PATIENCE = 2.0  # reading a kernel from disk takes less
+
+Task = Callable[[int, int, int], None]
+Job = tuple[Task, tuple[int, int, int], "SimpleQueue[BaseException | None]"]
+_jobs: SimpleQueue[Job] = SimpleQueue()
+_lock = threading.Lock()
+_started = 0
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[int]:
+    """Around small torch operations between kernels: torch's own threads would spin where the kernels' should run.
+
+    Gives the number of threads that torch was set to, which the kernels use, and sets it back afterwards.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def split_range(count: int, parts: int) -> list[tuple[int, int]]:
+    """0 ... count in at most `parts` contiguous, non-empty pieces of nearly equal size."""
+    parts = max(1, min(parts, count))
+    return list(pairwise(count * part // parts for part in range(parts + 1)))
+
+
+def run_slices(task: Task, count: int, threads: int) -> None:
+    """Call `task(slice, first, last)` on slices of 0 ... count, one per thread; the caller takes the last one."""
+    slices = [(number, *piece) for number, piece in enumerate(split_range(count, threads))]
+    finished: SimpleQueue[BaseException | None] = SimpleQueue()
+    for piece in slices[:-1]:
+        _start_workers(len(slices) - 1).put((task, piece, finished))
+    errors: list[BaseException | None] = []
+    try:
+        task(*slices[-1])
+    finally:
+        errors += [finished.get() for _ in slices[:-1]]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+@contextmanager
+def compile_aloud(kernel: Any) -> Iterator[None]:
+    """Around a kernel's call: if it is the first, and takes as long as compiling does, say what is going on."""
+    if kernel.signatures:
+        yield
+        return
+    timer = threading.Timer(PATIENCE, lambda: print(COMPILING, file=sys.stderr, flush=True))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _start_workers(wanted: int) -> SimpleQueue[Job]:
+    """The queue of jobs, with at least as many threads behind it as wanted; they end with the process."""
+    global _started
+    with _lock:
+        for _ in range(_started, wanted):
+            threading.Thread(target=_work, args=(_jobs,), name="alphabet-cpu", daemon=True).start()
+        _started = max(_started, wanted)
+    return _jobs
+
+
+def _work(jobs: SimpleQueue[Job]) -> None:
+    while True:
+        task, piece, finished = jobs.get()
+        try:
+            task(*piece)
+        except BaseException as error:
+            finished.put(error)
+        else:
+            finished.put(None)
+
+
+def _forget_workers() -> None:
+    """After a fork the child has none of its parent's threads, and perhaps a lock that one of them held."""
+    global _jobs, _lock, _started
+    _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_workers)

@@ -1,0 +1,74 @@
+"""The vector arithmetic against numpy."""
+
+import numpy as np
+import pytest
+from alphabet_cpu.arithmetic import clear, move_rows, multiply_rows, sigmoid
+from alphabet_cpu.backward import accumulate_outer
+from alphabet_cpu.lanes import broadcast, load, splat, store, total
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+
+@njit
+def apply_sigmoid(x, out):
+    for i in range(0, x.size, 16):
+        store(out, i, sigmoid(load(x, i)))
+
+
+@njit
+def combine(x, y, out):
+    a, b = load(x, 0), load(y, 0)
+    store(out, 0, a * b + 2.0 * a - b * broadcast(y, 3) + splat(1.5))
+    return total(a)
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_sigmoid_is_right_everywhere():
+    x = np.concatenate([np.linspace(-200, 200, 1 << 14), np.linspace(-1, 1, 1 << 14)]).astype(np.float32)
+    out = np.empty_like(x)
+    apply_sigmoid(x, out)
+    with np.errstate(over="ignore"):
+        exact = 1.0 / (1.0 + np.exp(-x.astype(np.float64)))
+    assert np.abs(out - exact).max() < 3e-7
+    inside = np.abs(x) < 60
+    # log2(e) and its product with x are rounded at exponents up to 87: 87 * 2**-24 * log(2), and some last places.
+    assert (np.abs(out - exact) / exact)[inside].max() < 4e-6
+
+
+def test_operators_mix_lanes_and_scalars():
+    x, y, out = draw(16), draw(16, seed=1), np.empty(16, np.float32)
+    found = combine(x, y, out)
+    np.testing.assert_allclose(out, x * y + 2 * x - y * y[3] + 1.5, rtol=1e-5, atol=1e-6)
+    assert found == pytest.approx(x.sum(), abs=1e-5)
+
+
+@given(rows=st.integers(1, 40), inner=st.integers(1, 70), blocks=st.integers(1, 3))
+def test_products_of_rows_are_matrix_products(rows, inner, blocks):
+    room = rows + 8
+    x, matrix = draw(room, inner), draw(inner, 16 * blocks, seed=1)
+    out = np.full((room, 16 * blocks), 7.0, np.float32)
+    multiply_rows(x.ravel(), 0, inner, matrix.ravel(), 16 * blocks, out.ravel(), 0, rows)
+    np.testing.assert_allclose(out[:rows], x[:rows] @ matrix, rtol=1e-4, atol=1e-4)
+    assert (out[-(-rows // 8) * 8 :] == 7.0).all()  # nothing behind the last group of eight is touched
+
+
+@given(rows=st.integers(1, 150), inner=st.integers(1, 3), blocks=st.integers(1, 3))
+def test_outer_products_accumulate(rows, inner, blocks):
+    left, right = draw(rows, 8 * inner), draw(rows, 16 * blocks, seed=1)
+    out = draw(8 * inner, 16 * blocks, seed=2)
+    expected = out + left.T @ right
+    accumulate_outer(left.ravel(), 0, 8 * inner, right.ravel(), 16 * blocks, rows, out.ravel())
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_move_and_clear():
+    buffer = np.arange(96, dtype=np.float32)
+    move_rows(buffer, 4, 2, 16)
+    assert (buffer[:32] == np.arange(64, 96)).all()
+    clear(buffer, 16, 48)
+    assert (buffer[16:48] == 0).all()
+    assert buffer[48] == 48

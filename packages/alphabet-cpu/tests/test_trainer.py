@@ -1,0 +1,193 @@
+"""CpuTrainer against the reference: gradients, losses, trajectories."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from alphabet_core import RECIPES, Alphabet, AlphabetConfig, AlphabetError, TrainingStep
+from alphabet_cpu import CpuTrainer, trainer
+from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
+from cpu_models import MASKS, SIZES, make_batch, make_model
+
+# Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
+# thousand terms: 100 * 6e-8 if roundings add up like noise, times some cancellation; or thrice the reference's error.
+CLOSE, SLACK = 2e-5, 3.0
+
+
+def gradients(step, values, targets, **masks):
+    step.model.zero_grad()
+    values = values.clone().requires_grad_()
+    step.accumulate(values, targets, 1.0, **masks)
+    return {"values": values.grad, **{name: p.grad for name, p in step.model.named_parameters()}}
+
+
+def relative_errors(found, exact):
+    return {
+        name: float((found[name].double() - gradient).abs().max() / gradient.abs().max().clamp(min=1e-9))
+        for name, gradient in exact.items()
+    }
+
+
+@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("length", [1, 3, 5, 9, 70, 150])
+@pytest.mark.parametrize("sizes", SIZES[:4])
+def test_every_gradient_equals_the_reference(sizes, length, masks):
+    model = make_model(*sizes)
+    values, given = make_batch(3, length, sizes[0], masks)
+    targets = torch.arange(3) % sizes[3]
+    assert_gradients_agree(model, values, targets, **given)
+
+
+def assert_gradients_agree(model, values, targets, **given):
+    exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets, **given)
+    plain = relative_errors(gradients(TrainingStep(copy.deepcopy(model)), values, targets, **given), exact)
+    found = relative_errors(gradients(CpuTrainer(model), values, targets, **given), exact)
+    for name, error in found.items():
+        assert error < max(CLOSE, SLACK * plain[name]), name
+
+
+@pytest.mark.parametrize("seed", [7, 11, 19])
+def test_every_gradient_at_the_anchor(seed):
+    torch.manual_seed(seed)
+    model = Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5))
+    values, _ = make_batch(32, 512, 2, seed=seed)
+    assert_gradients_agree(model, values, torch.arange(32) % 5)
+
+
+def test_a_frame_away_from_its_base_has_the_right_gradient():
+    assert_gradients_agree(make_model(turned=True), make_batch(3, 40, 2)[0], torch.arange(3))
+
+
+def assert_trajectories_agree(model, batches, **options):
+    """Losses equal, and parameters no further from float64's trajectory than the reference's are, times SLACK."""
+    runs = {
+        "exact": TrainingStep(copy.deepcopy(model).double(), **options),
+        "plain": TrainingStep(copy.deepcopy(model), **options),
+        "fused": CpuTrainer(copy.deepcopy(model), **options),
+    }
+    for values, targets, masks in batches:
+        losses = {}
+        for name, step in runs.items():
+            dtype = torch.float64 if name == "exact" else torch.float32
+            given = targets.to(dtype) if targets.is_floating_point() else targets
+            losses[name] = float(step(values.to(dtype), given, **masks))
+        assert losses["fused"] == pytest.approx(losses["exact"], abs=2e-6)
+    for parameters in zip(*(step.model.parameters() for step in runs.values()), strict=True):
+        exact, plain, fused = (parameter.detach().double() for parameter in parameters)
+        # Adam divides by the gradient's own size, so an entry whose gradient is rounding moves by rounding's sign.
+        allowed = max(3e-5, SLACK * float((plain - exact).abs().max()))
+        assert float((fused - exact).abs().max()) < allowed
+        assert float((fused - exact).abs().median()) < 1e-6
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "multilabel", "mse"])
+@pytest.mark.parametrize("microbatch", [None, 3])
+def test_three_steps_follow_the_reference(loss, microbatch):
+    batches = []
+    for k in range(3):
+        values, masks = make_batch(8, 90, 2, MASKS[k + 1], seed=k)
+        batches.append((values, torch.arange(8) % 5 if loss == "cross_entropy" else torch.rand(8, 5), masks))
+    assert_trajectories_agree(make_model(), batches, recipe=RECIPES["B"], loss=loss, microbatch=microbatch)
+
+
+@pytest.mark.parametrize("batch", [32, 64])
+@pytest.mark.parametrize("seed", [7, 11, 19])
+def test_three_steps_at_both_anchors(batch, seed):
+    torch.manual_seed(seed)
+    model = Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5))
+    values, _ = make_batch(batch, 512, 2, seed=seed)
+    assert_trajectories_agree(model, 3 * [(values, torch.arange(batch) % 5, {})])
+
+
+def test_what_the_kernels_do_not_cover_takes_the_reference():
+    model, (values, _) = make_model(variant="one-scan"), make_batch(4, 20, 2)
+    mine, theirs = copy.deepcopy(model), copy.deepcopy(model)
+    fused = CpuTrainer(mine)
+    assert fused.path(values).startswith("reference: the model is a structural variant")
+    assert fused.step(values, torch.arange(4)) == TrainingStep(theirs)(values, torch.arange(4))
+    clocked = CpuTrainer(make_model())
+    assert clocked.path(values, time_delta=torch.ones(4, 20)).startswith("reference: time_delta is given")
+    assert torch.isfinite(clocked.step(values, torch.arange(4), time_delta=torch.rand(4, 20)))
+    assert CpuTrainer(make_model()).path(values) == "fused"
+
+
+def test_a_fixed_number_of_threads_repeats_bit_by_bit():
+    values, _ = make_batch(8, 70, 2)
+
+    def train():
+        model = make_model()
+        step = CpuTrainer(model)
+        for _ in range(3):
+            step.step(values, torch.arange(8) % 5)
+        return [p.detach().clone() for p in model.parameters()]
+
+    assert all(torch.equal(a, b) for a, b in zip(train(), train(), strict=True))
+
+
+def test_mistakes_get_the_cores_words():
+    with pytest.raises(AlphabetError, match="model must be an Alphabet"):
+        CpuTrainer(torch.nn.Linear(2, 2))
+    with pytest.raises(AlphabetError, match="targets must lie in 0"):
+        CpuTrainer(make_model()).step(make_batch(2, 9, 2)[0], torch.tensor([0, 9]))
+    with pytest.raises(AlphabetError, match="values must have 2 channels"):
+        CpuTrainer(make_model()).step(torch.randn(2, 9, 3), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("fault", ["sign", "conjugate", "transpose", "bank", "lag"])
+def test_planted_faults_in_the_way_back_are_seen(fault, monkeypatch):
+    model, (values, _) = make_model(), make_batch(3, 40, 2)
+    targets = torch.arange(3)
+    exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets)
+    way_back = trainer.backpropagate_batch
+
+    def broken(batch, width, weights, sum_grads, threads, **options):
+        weights = list(weights)
+        if fault == "sign":
+            sum_grads = -sum_grads
+        elif fault == "conjugate":
+            weights[3] = weights[3].copy()
+            weights[3][16:32] *= -1
+        elif fault == "transpose":
+            weights[2], weights[7] = weights[7], weights[2]
+        elif fault == "bank":
+            sum_grads = sum_grads[:, ::-1]
+        elif fault == "lag":
+            sum_grads = sum_grads[:, :, [0, 3, 4, 1, 2, 5, 6]]
+        return way_back(batch, width, tuple(weights), sum_grads, threads, **options)
+
+    monkeypatch.setattr(trainer, "backpropagate_batch", broken)
+    assert max(relative_errors(gradients(CpuTrainer(model), values, targets), exact).values()) > 0.01
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_fold_by_hand_is_the_fold(sizes):
+    model = make_model(*sizes)
+    by_hand, by_graph = FoldingAtBase(model), FoldingByGraph(model)
+    generator = np.random.default_rng(0)
+    gradients = []
+    for mine, theirs in zip(by_hand.weights, by_graph.weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-7, atol=1e-9)
+        gradients.append(generator.standard_normal(mine.size).astype(np.float32))
+    results = []
+    for folding in (by_hand, by_graph):
+        model.zero_grad()
+        for _ in range(2):  # gradients add up
+            folding = type(folding)(model)
+            folding.give_back(gradients)
+        results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert results[0].keys() == results[1].keys()
+    for name, gradient in results[0].items():
+        torch.testing.assert_close(gradient, results[1][name], rtol=2e-5, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_the_fold_by_hand_is_used_only_where_it_holds():
+    assert is_at_base(make_model())
+    assert not is_at_base(make_model(turned=True))
+    assert not is_at_base(make_model(variant="fixed-poles"))
+
+
+def test_fixed_poles_train_everything_else():
+    model, (values, _) = make_model(variant="fixed-poles"), make_batch(3, 40, 2)
+    assert CpuTrainer(model).path(values) == "fused"
+    assert_gradients_agree(model, values, torch.arange(3))
