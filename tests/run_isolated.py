@@ -9,6 +9,9 @@ import re
 import sys
 from pathlib import Path
 
+# Dependencies that look for optional parts of their own when they are imported: numba for scipy.
+FOREIGN = {"numba"}
+
 
 def declared_closure(distribution: str) -> set[str]:
     """Normalized names of the distribution and of everything that it needs, directly or not."""
@@ -29,12 +32,18 @@ def declared_closure(distribution: str) -> set[str]:
 
 
 def undeclared_imports(module: str, distribution: str) -> set[str]:
-    """Distributions that importing `module` loads although `distribution` does not declare them."""
+    """Distributions that importing `module` loads although `distribution` does not declare them.
+
+    What its dependencies load by themselves, if it happens to be installed, is their business: they are imported first.
+    """
+    owners = importlib.metadata.packages_distributions()
+    allowed = declared_closure(distribution)
+    for name, distributions in owners.items():
+        if any(re.sub(r"[-_.]+", "-", owner).lower() in allowed & FOREIGN for owner in distributions):
+            importlib.import_module(name)
     before = set(sys.modules)
     importlib.import_module(module)
     loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
-    owners = importlib.metadata.packages_distributions()
-    allowed = declared_closure(distribution)
     used = {owner for name in loaded for owner in owners.get(name, [])}
     return {owner for owner in used if re.sub(r"[-_.]+", "-", owner).lower() not in allowed}
 
