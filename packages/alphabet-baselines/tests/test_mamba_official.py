@@ -20,9 +20,6 @@ from small_controls import draw, make_control
 
 PARTS = ("mamba_ssm", "causal_conv1d", "einops", "triton")
 MISSING = [name for name in PARTS if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `nox -s tests` installs them"
-)
 
 
 class Absent(types.ModuleType):

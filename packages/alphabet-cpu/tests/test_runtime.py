@@ -146,6 +146,10 @@ def test_several_threads_may_share_a_runtime():
         for _ in range(5):
             for found, wanted in zip(callers.map(runtime, batches), expected, strict=True):
                 assert torch.equal(found, wanted)
+        threads = torch.get_num_threads()
+        assert set(callers.map(lambda _: torch.get_num_threads(), range(8))) == {threads}
+    with ThreadPoolExecutor(1) as later:
+        assert later.submit(torch.get_num_threads).result() == threads  # what torch hands to a new thread
 
 
 def _in_child(queue, runtime, values):

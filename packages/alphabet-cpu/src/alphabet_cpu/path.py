@@ -15,6 +15,23 @@ def require_alphabet(model: object) -> Alphabet:
     return model
 
 
+class Pathfinder:
+    """Something that runs an `alphabet` by the kernels or by the reference, and says which."""
+
+    alphabet: Alphabet
+
+    def path(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
+        valid: Tensor | None = None,  # noqa: ARG002
+    ) -> str:
+        """`"fused"`, or `"reference: "` and the reason."""
+        return choose_path(self.alphabet, values, time_delta)
+
+
 def choose_path(model: Alphabet, values: Tensor | None = None, time_delta: Tensor | None = None) -> str:
     """`"fused"`, or `"reference: "` and the reason; without values, what holds for every call."""
     reason = _model_reason(model)

@@ -5,12 +5,12 @@ from alphabet_core import Alphabet, read_sequence
 from torch import Tensor
 
 from alphabet_cpu.batch import describe_sums, read_batch, read_head, sum_batch
-from alphabet_cpu.path import FUSED, choose_path, require_alphabet
+from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
 from alphabet_cpu.weights import Array, fold, to_arrays
 from alphabet_cpu.workers import one_torch_thread
 
 
-class CpuRuntime:
+class CpuRuntime(Pathfinder):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
     Changes of the model's parameters are seen at the next call. `path(...)` says which implementation a call takes,
@@ -18,23 +18,12 @@ class CpuRuntime:
     """
 
     def __init__(self, model: Alphabet) -> None:
-        self.model = require_alphabet(model)
+        self.model = self.alphabet = require_alphabet(model)
         self._weights: tuple[Array, ...] = ()
         self._versions: tuple[object, ...] = ()
 
     def __repr__(self) -> str:
         return f"CpuRuntime({choose_path(self.model)}, {self.model.config})"
-
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
-        valid: Tensor | None = None,  # noqa: ARG002
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        return choose_path(self.model, values, time_delta)
 
     @torch.no_grad()
     def __call__(

@@ -9,12 +9,12 @@ from alphabet_cpu.backward import backpropagate
 from alphabet_cpu.batch import Batch, Doubles, describe_sums, read_batch, read_head, sum_batch
 from alphabet_cpu.conditioning import return_sums
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
-from alphabet_cpu.path import FUSED, choose_path, require_alphabet
+from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
 from alphabet_cpu.weights import Array, transpose
 from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_slices, split_range
 
 
-class CpuTrainer(TrainingStep):
+class CpuTrainer(Pathfinder, TrainingStep):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with its gradients from compiled kernels.
 
     Optimizer, clipping and constraints are the core's own. What the kernels do not cover takes the reference's way;
@@ -49,17 +49,6 @@ class CpuTrainer(TrainingStep):
             return super().__call__(values, targets, observed=observed, valid=valid)
 
     step = __call__
-
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
-        valid: Tensor | None = None,  # noqa: ARG002
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        return choose_path(self.alphabet, values, time_delta)
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""

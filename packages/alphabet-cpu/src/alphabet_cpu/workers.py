@@ -23,6 +23,7 @@ Job = tuple[Task, tuple[int, int, int], "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
+_inside, _configured = 0, 1  # callers between whose kernels torch has one thread, and what it had before
 
 
 @contextmanager
@@ -31,12 +32,19 @@ def one_torch_thread() -> Iterator[int]:
 
     Gives the number of threads that torch was set to, which the kernels use, and sets it back afterwards.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    global _inside, _configured
+    with _lock:
+        if _inside == 0:  # a second caller would find, and later put back, the first one's single thread
+            _configured = torch.get_num_threads()
+        _inside += 1
+        threads = _configured
+        torch.set_num_threads(1)
     try:
         yield threads
     finally:
-        torch.set_num_threads(threads)
+        with _lock:
+            _inside -= 1
+            torch.set_num_threads(threads)
 
 
 def split_range(count: int, parts: int) -> list[tuple[int, int]]:
@@ -98,8 +106,8 @@ def _work(jobs: SimpleQueue[Job]) -> None:
 
 def _forget_workers() -> None:
     """After a fork the child has none of its parent's threads, and perhaps a lock that one of them held."""
-    global _jobs, _lock, _started
-    _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
+    global _jobs, _lock, _started, _inside
+    _jobs, _lock, _started, _inside = SimpleQueue(), threading.Lock(), 0, 0
 
 
 if hasattr(os, "register_at_fork"):
