@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from alphabet_cpu.arithmetic import clear, move_rows, multiply_rows, sigmoid
-from alphabet_cpu.backward import accumulate_outer
+from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, move_rows, multiply_rows, sigmoid
 from alphabet_cpu.lanes import broadcast, load, splat, store, total
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +60,7 @@ def test_outer_products_accumulate(rows, inner, blocks):
     left, right = draw(rows, 8 * inner), draw(rows, 16 * blocks, seed=1)
     out = draw(8 * inner, 16 * blocks, seed=2)
     expected = out + left.T @ right
-    accumulate_outer(left.ravel(), 0, 8 * inner, right.ravel(), 16 * blocks, rows, out.ravel())
+    accumulate_outer(left.ravel(), 0, 8 * inner, right.ravel(), 0, 16 * blocks, rows, out.ravel())
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -72,3 +71,11 @@ def test_rows_move_and_clear():
     clear(buffer, 16, 48)
     assert (buffer[16:48] == 0).all()
     assert buffer[48] == 48
+
+
+@given(count=st.integers(0, 300))
+def test_room_begins_a_cache_line_and_is_zero(count):
+    room = allocate(count)
+    assert room.shape == (count,)
+    assert room.ctypes.data % 64 == 0
+    assert not room.any()

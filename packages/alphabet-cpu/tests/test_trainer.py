@@ -1,6 +1,7 @@
 """CpuTrainer against the reference: gradients, losses, trajectories."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from alphabet_core import RECIPES, Alphabet, AlphabetConfig, AlphabetError, TrainingStep
 from alphabet_cpu import CpuTrainer, trainer
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
+from alphabet_cpu.layout import unpack
 from cpu_models import MASKS, SIZES, make_batch, make_model
 
 # Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
@@ -141,20 +143,20 @@ def test_planted_faults_in_the_way_back_are_seen(fault, monkeypatch):
     exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets)
     way_back = trainer.backpropagate_batch
 
-    def broken(batch, width, weights, sum_grads, threads, **options):
-        weights = list(weights)
+    def broken(batch, weights, moments, d_descriptor, threads, **options):
+        weights = replace(weights, packed=weights.packed.copy())
+        parts = unpack(weights.packed, weights.sizes)
         if fault == "sign":
-            sum_grads = -sum_grads
+            d_descriptor = -d_descriptor
         elif fault == "conjugate":
-            weights[3] = weights[3].copy()
-            weights[3][16:32] *= -1
+            parts[3][16:32] *= -1
         elif fault == "transpose":
-            weights[2], weights[7] = weights[7], weights[2]
+            parts[2][:], parts[7][:] = parts[7].copy(), parts[2].copy()
         elif fault == "bank":
-            sum_grads = sum_grads[:, ::-1]
+            d_descriptor = d_descriptor[:, ::-1].copy()
         elif fault == "lag":
-            sum_grads = sum_grads[:, :, [0, 3, 4, 1, 2, 5, 6]]
-        return way_back(batch, width, tuple(weights), sum_grads, threads, **options)
+            d_descriptor = d_descriptor[..., [0, 3, 4, 1, 2, 5, 6]].copy()
+        return way_back(batch, weights, moments, d_descriptor, threads, **options)
 
     monkeypatch.setattr(trainer, "backpropagate_batch", broken)
     assert max(relative_errors(gradients(CpuTrainer(model), values, targets), exact).values()) > 0.01
@@ -164,17 +166,14 @@ def test_planted_faults_in_the_way_back_are_seen(fault, monkeypatch):
 def test_the_fold_by_hand_is_the_fold(sizes):
     model = make_model(*sizes)
     by_hand, by_graph = FoldingAtBase(model), FoldingByGraph(model)
-    generator = np.random.default_rng(0)
-    gradients = []
-    for mine, theirs in zip(by_hand.weights, by_graph.weights, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=2e-7, atol=1e-9)
-        gradients.append(generator.standard_normal(mine.size).astype(np.float32))
+    np.testing.assert_allclose(by_hand.weights.packed, by_graph.weights.packed, rtol=2e-7, atol=1e-9)
+    gradient = np.random.default_rng(0).standard_normal(by_hand.weights.packed.size).astype(np.float32)
     results = []
     for folding in (by_hand, by_graph):
         model.zero_grad()
         for _ in range(2):  # gradients add up
             folding = type(folding)(model)
-            folding.give_back(gradients)
+            folding.give_back(gradient)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert results[0].keys() == results[1].keys()
     for name, gradient in results[0].items():

@@ -7,42 +7,12 @@ rule, row by row.
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import ROWS, clear, kernel, multiply_rows
-from alphabet_cpu.inference import HISTORY, MOMENTS, REACH, TILE, lift, project, synthesize, transport
+from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, kernel, multiply_rows
+from alphabet_cpu.claims import claim
+from alphabet_cpu.conditioning import MOMENTS, return_sums
+from alphabet_cpu.inference import HISTORY, REACH, clear_invalid, lift, project, synthesize, transport
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
-
-
-@kernel
-def accumulate_outer(left, left_start, inner, right, columns, rows, out):
-    """Add left^T right over `rows` rows to out (inner, columns), eight of `inner` at a time in registers."""
-    for start in range(0, rows, TILE):  # a tile of both sides stays in the first-level cache
-        stop = min(start + TILE, rows)
-        for k in range(0, inner, ROWS):
-            for v in range(0, columns, LANES):
-                o = k * columns + v
-                a0, a1 = load(out, o), load(out, o + columns)
-                a2, a3 = load(out, o + 2 * columns), load(out, o + 3 * columns)
-                a4, a5 = load(out, o + 4 * columns), load(out, o + 5 * columns)
-                a6, a7 = load(out, o + 6 * columns), load(out, o + 7 * columns)
-                for t in range(start, stop):
-                    m = load(right, t * columns + v)
-                    x = left_start + t * inner + k
-                    a0 = a0 + broadcast(left, x) * m
-                    a1 = a1 + broadcast(left, x + 1) * m
-                    a2 = a2 + broadcast(left, x + 2) * m
-                    a3 = a3 + broadcast(left, x + 3) * m
-                    a4 = a4 + broadcast(left, x + 4) * m
-                    a5 = a5 + broadcast(left, x + 5) * m
-                    a6 = a6 + broadcast(left, x + 6) * m
-                    a7 = a7 + broadcast(left, x + 7) * m
-                store(out, o, a0)
-                store(out, o + columns, a1)
-                store(out, o + 2 * columns, a2)
-                store(out, o + 3 * columns, a3)
-                store(out, o + 4 * columns, a4)
-                store(out, o + 5 * columns, a5)
-                store(out, o + 6 * columns, a6)
-                store(out, o + 7 * columns, a7)
+from alphabet_cpu.layout import unpack
 
 
 @kernel
@@ -144,119 +114,128 @@ def scale_rows(rows_in, scale, rows, width, out):
 
 
 @kernel
-def backpropagate(
-    values,
-    valid,
-    gate,
-    masked,
-    first,
-    last,
-    length,
-    channels,
-    features,
-    weights,
-    turned,
-    sum_grads,
-    grads,
-    d_values,
-    want_values,
-):
-    """Add the gradients of sequences first ... last - 1 to `grads`, laid out like `weights`.
+def return_through(d_stream, normed, rows, width, through, d_through, d_normed):
+    """From the stream's gradient to that of the feedthrough, and added to that of the normed features."""
+    for v in range(0, width, LANES):
+        share, d_share = load(through, v), load(d_through, v)
+        for o in range(v, rows * width, width):
+            d = load(d_stream, o)
+            d_share = d_share + d * load(normed, o)
+            store(d_normed, o, load(d_normed, o) + d * share)
+        store(d_through, v, d_share)
 
-    `turned` holds the transposes of drive_1, synthesis and drive_2; `sum_grads` (B, 2, 7, modes) is where it starts.
-    """
-    matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = weights
-    d_matrix, d_taps_1, d_drive_1, d_transition_1, d_synthesis, d_through, d_taps_2, d_drive_2, d_transition_2 = grads
-    turned_drive_1, turned_synthesis, turned_drive_2 = turned
-    width, columns = through.size, transition_1.size
-    modes = columns // 2
-    room = length + REACH
-    projected = np.zeros((room + 2 * REACH) * width, np.float32)
-    stream = np.zeros((room + 2 * REACH) * width, np.float32)
-    lifted_1, gates_1 = np.zeros(room * width, np.float32), np.zeros(room * width, np.float32)
-    lifted_2, gates_2 = np.zeros(room * width, np.float32), np.zeros(room * width, np.float32)
-    scale_1, scale_2 = np.zeros(room, np.float32), np.zeros(room, np.float32)
-    drive = np.zeros(room * columns, np.float32)
-    direct, cascaded = (
-        np.zeros((room + HISTORY) * columns, np.float32),
-        np.zeros((room + HISTORY) * columns, np.float32),
-    )
-    state = np.zeros(columns, np.float32)
-    d_pre = np.zeros((room + 2 * REACH) * width, np.float32)
-    d_normed, d_stream, normed = (
-        np.zeros(room * width, np.float32), np.zeros(room * width, np.float32), np.zeros(room * width, np.float32),
-    )  # fmt: skip
-    unused = np.zeros(2 * MOMENTS * modes, np.float64)
-    for row in range(first, last):
-        token = row * length
-        # Forward, everything kept.
-        project(values, row, length, channels, 0, length, valid, masked, matrix, width, projected, REACH)
-        lift(projected, REACH, length, width, features, taps_1, lifted_1, gates_1, True, scale_1, token, valid, masked)
-        multiply_rows(lifted_1, 0, width, drive_1, columns, drive, 0, length)
-        clear(state, 0, columns)
-        transport(
-            drive, scale_1, length, columns, transition_1, state, direct, token, 0, valid, gate, masked, unused, 0
-        )
-        multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, REACH * width, length)
-        synthesize(lifted_1, scale_1, length, width, through, stream, REACH, token, valid, masked)
-        clear(stream, (REACH + length) * width, (2 * REACH + length) * width)
-        lift(stream, REACH, length, width, features, taps_2, lifted_2, gates_2, True, scale_2, token, valid, masked)
-        multiply_rows(lifted_2, 0, width, drive_2, columns, drive, 0, length)
-        clear(state, 0, columns)
-        transport(
-            drive, scale_2, length, columns, transition_2, state, cascaded, token, 0, valid, valid, masked, unused, 0
-        )
-        clear(direct, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
-        clear(cascaded, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
 
-        # The cascaded bank; `drive` becomes its adjoint states.
-        clear(drive, 0, length * columns)
-        return_states(cascaded, length, columns, transition_2, sum_grads, (row * 2 + 1) * MOMENTS * modes, drive,
-                      d_transition_2, token, valid, valid, masked)  # fmt: skip
-        multiply_rows(drive, 0, columns, turned_drive_2, width, d_normed, 0, length)
-        scale_rows(lifted_2, scale_2, length, width, normed)
-        accumulate_outer(normed, 0, width, drive, columns, length, d_drive_2)
-        clear(d_stream, 0, length * width)
-        return_lift(d_normed, d_stream, lifted_2, gates_2, scale_2, length, width, features, stream, REACH, taps_2,
-                    d_taps_2, d_pre)  # fmt: skip
-        if masked:
-            for t in range(length):
-                if valid[token + t] == 0:
-                    clear(d_stream, t * width, (t + 1) * width)
-
-        # The synthesis.
-        multiply_rows(d_stream, 0, width, turned_synthesis, columns, drive, 0, length)
-        accumulate_outer(direct, HISTORY * columns, columns, d_stream, width, length, d_synthesis)
-        scale_rows(lifted_1, scale_1, length, width, normed)
+@kernel
+def return_projection(d_projected, values, token, rows, sizes, valid, masked, matrix, d_matrix, d_values):
+    """From the features' gradient to the projection's and, unless `d_values` is empty, to the input's."""
+    channels, _, width, _ = sizes
+    for c in range(channels):
         for v in range(0, width, LANES):
-            d = load(d_through, v)
-            for t in range(length):
-                d = d + load(d_stream, t * width + v) * load(normed, t * width + v)
-            store(d_through, v, d)
-
-        # The direct bank.
-        return_states(direct, length, columns, transition_1, sum_grads, row * 2 * MOMENTS * modes, drive,
-                      d_transition_1, token, valid, gate, masked)  # fmt: skip
-        multiply_rows(drive, 0, columns, turned_drive_1, width, d_normed, 0, length)
-        accumulate_outer(normed, 0, width, drive, columns, length, d_drive_1)
-        for t in range(length):
+            d = load(d_matrix, c * width + v)
+            for t in range(rows):
+                if not masked or valid[token + t] != 0:
+                    d = d + load(d_projected, t * width + v) * broadcast(values, (token + t) * channels + c)
+            store(d_matrix, c * width + v, d)
+    if d_values.size == 0:
+        return
+    for t in range(rows):
+        if masked and valid[token + t] == 0:
+            continue
+        for c in range(channels):
+            back = splat(0.0)
             for v in range(0, width, LANES):
-                o = t * width + v
-                store(d_normed, o, load(d_normed, o) + load(d_stream, o) * load(through, v))
-        return_lift(d_normed, d_stream, lifted_1, gates_1, scale_1, length, width, features, projected, REACH, taps_1,
-                    d_taps_1, d_pre)  # fmt: skip
+                back = back + load(d_projected, t * width + v) * load(matrix, c * width + v)
+            d_values[(token + t) * channels + c] = total(back)
 
-        # The projection.
-        for t in range(length):
-            if masked and valid[token + t] == 0:
-                continue
-            x = (token + t) * channels
-            for c in range(channels):
-                backward = splat(0.0)
-                for v in range(0, width, LANES):
-                    d = load(d_stream, t * width + v)
-                    o = c * width + v
-                    store(d_matrix, o, load(d_matrix, o) + d * broadcast(values, x + c))
-                    backward = backward + d * load(matrix, o)
-                if want_values:
-                    d_values[x + c] = total(backward)
+
+@kernel
+def transpose(matrix, rows, columns):
+    """A flat matrix (rows, columns), turned."""
+    turned = allocate(rows * columns)
+    for i in range(rows):
+        for j in range(columns):
+            turned[j * rows + i] = matrix[i * columns + j]
+    return turned
+
+
+@kernel
+def backpropagate(
+    values, valid, gate, masked, counter, rows, length, sizes, packed, pairs, sums, d_descriptor, grads, d_values
+):  # fmt: skip
+    """Gradients of the folded weights, laid out like `packed`, and of the values (B, T, C) unless `d_values` is empty.
+
+    The sequences are in as many groups as `grads` has rows, and each group's gradients are added to its own row, so
+    that it does not matter which thread claims it.
+    """
+    channels, features, width, columns = sizes
+    matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = unpack(packed, sizes)
+    turned_drive_1, turned_drive_2 = transpose(drive_1, width, columns), transpose(drive_2, width, columns)
+    turned_synthesis = transpose(synthesis, columns, width)
+    modes, groups, room = columns // 2, len(grads), length + REACH
+    projected, stream = allocate((room + 2 * REACH) * width), allocate((room + 2 * REACH) * width)
+    lifted_1, gates_1, scale_1 = allocate(room * width), allocate(room * width), allocate(room)
+    lifted_2, gates_2, scale_2 = allocate(room * width), allocate(room * width), allocate(room)
+    direct, cascaded = allocate((room + HISTORY) * columns), allocate((room + HISTORY) * columns)
+    drive, state = allocate(room * columns), allocate(columns)
+    d_pre, d_normed = allocate((room + 2 * REACH) * width), allocate(room * width)
+    d_stream, normed = allocate(room * width), allocate(room * width)
+    unused = np.zeros((MOMENTS, modes))
+    sum_grads = allocate(2 * MOMENTS * modes)
+    while True:
+        group = claim(counter)
+        if group >= groups:
+            break
+        d_matrix, d_taps_1, d_drive_1, d_transition_1, d_synthesis, d_through, d_taps_2, d_drive_2, d_transition_2 = (
+            unpack(grads[group], sizes)
+        )
+        for row in range(group * rows // groups, (group + 1) * rows // groups):
+            token = row * length
+            return_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], d_descriptor[row],
+                        sum_grads.reshape(2, MOMENTS, modes))  # fmt: skip
+            # Forward, everything kept.
+            project(values, row, length, channels, 0, length, valid, masked, matrix, width, projected, REACH)
+            lift(projected, REACH, length, width, features, taps_1, lifted_1, gates_1, True, scale_1, token, valid,
+                 masked)  # fmt: skip
+            multiply_rows(lifted_1, 0, width, drive_1, columns, drive, 0, length)
+            clear(state, 0, columns)
+            transport(drive, scale_1, length, columns, transition_1, state, direct, token, 0, valid, gate, masked,
+                      unused)  # fmt: skip
+            multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, REACH * width, length)
+            synthesize(lifted_1, scale_1, length, width, through, stream, REACH, token, valid, masked)
+            clear(stream, (REACH + length) * width, (2 * REACH + length) * width)
+            lift(stream, REACH, length, width, features, taps_2, lifted_2, gates_2, True, scale_2, token, valid,
+                 masked)  # fmt: skip
+            multiply_rows(lifted_2, 0, width, drive_2, columns, drive, 0, length)
+            clear(state, 0, columns)
+            transport(drive, scale_2, length, columns, transition_2, state, cascaded, token, 0, valid, valid, masked,
+                      unused)  # fmt: skip
+            clear(direct, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
+            clear(cascaded, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
+
+            # The cascaded bank; `drive` becomes its adjoint states.
+            clear(drive, 0, length * columns)
+            return_states(cascaded, length, columns, transition_2, sum_grads, MOMENTS * modes, drive, d_transition_2,
+                          token, valid, valid, masked)  # fmt: skip
+            multiply_rows(drive, 0, columns, turned_drive_2, width, d_normed, 0, length)
+            scale_rows(lifted_2, scale_2, length, width, normed)
+            accumulate_outer(normed, 0, width, drive, 0, columns, length, d_drive_2)
+            clear(d_stream, 0, length * width)
+            return_lift(d_normed, d_stream, lifted_2, gates_2, scale_2, length, width, features, stream, REACH, taps_2,
+                        d_taps_2, d_pre)  # fmt: skip
+            if masked:
+                clear_invalid(d_stream, 0, length, width, token, valid)
+
+            # The synthesis.
+            multiply_rows(d_stream, 0, width, turned_synthesis, columns, drive, 0, length)
+            accumulate_outer(direct, HISTORY * columns, columns, d_stream, 0, width, length, d_synthesis)
+
+            # The direct bank.
+            return_states(direct, length, columns, transition_1, sum_grads, 0, drive, d_transition_1, token, valid,
+                          gate, masked)  # fmt: skip
+            multiply_rows(drive, 0, columns, turned_drive_1, width, d_normed, 0, length)
+            scale_rows(lifted_1, scale_1, length, width, normed)
+            accumulate_outer(normed, 0, width, drive, 0, columns, length, d_drive_1)
+            return_through(d_stream, normed, length, width, through, d_through, d_normed)
+            return_lift(d_normed, d_stream, lifted_1, gates_1, scale_1, length, width, features, projected, REACH,
+                        taps_1, d_taps_1, d_pre)  # fmt: skip
+            return_projection(d_stream, values, token, length, sizes, valid, masked, matrix, d_matrix, d_values)

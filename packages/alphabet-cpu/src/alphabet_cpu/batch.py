@@ -8,11 +8,11 @@ from alphabet_core import Sequence
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from alphabet_cpu.conditioning import condition_sums
-from alphabet_cpu.inference import HISTORY, MOMENTS, sum_moments
+from alphabet_cpu.conditioning import MOMENTS
+from alphabet_cpu.inference import HISTORY, sum_moments
 from alphabet_cpu.path import LAGS
-from alphabet_cpu.weights import Array
-from alphabet_cpu.workers import compile_aloud, run_slices
+from alphabet_cpu.weights import Array, Weights
+from alphabet_cpu.workers import compile_aloud, run_together
 
 Mask = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
@@ -46,26 +46,27 @@ def read_batch(sequence: Sequence) -> Batch:
     return Batch((batch, length, channels), values, _bytes(valid), _bytes(gate), True, pairs)
 
 
-def sum_batch(batch: Batch, width: int, weights: tuple[Array, ...], threads: int) -> Doubles:
-    """Moment sums (B, 2, 7, modes in whole lanes) in float64."""
-    rows, length, channels = batch.shape
-    modes = weights[3].size // 2
-    sums = np.zeros(rows * 2 * MOMENTS * modes)
+@dataclass(frozen=True)
+class Moments:
+    """Moment sums (B, 2, 7, modes in whole lanes) and the descriptor (B, 2, M, 7) that they condition to, float64."""
 
-    def work(first: int, last: int) -> None:
-        sum_moments(batch.values, batch.valid, batch.gate, batch.masked, first, last, length, channels, width, weights,
-                    sums)  # fmt: skip
+    sums: Doubles
+    descriptor: Doubles
+
+
+def sum_batch(batch: Batch, modes: int, weights: Weights, threads: int) -> Moments:
+    """Both of a batch, its sequences shared by so many threads."""
+    rows, length, _ = batch.shape
+    moments = Moments(np.zeros((rows, 2, MOMENTS, weights.sizes[3] // 2)), np.empty((rows, 2, modes, MOMENTS)))
+    counter = np.zeros(1, np.int64)
+
+    def work() -> None:
+        sum_moments(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
+                    weights.packed, batch.pairs, moments.sums, moments.descriptor)  # fmt: skip
 
     with compile_aloud(sum_moments):
-        run_slices(lambda _, first, last: work(first, last), rows, threads)
-    return sums.reshape(rows, 2, MOMENTS, modes)
-
-
-def describe_sums(sums: Doubles, pairs: Doubles, modes: int) -> Doubles:
-    """Moment sums to the descriptor (B, 2, M, 7) in float64."""
-    descriptor = np.empty((*sums.shape[:2], modes, MOMENTS))
-    condition_sums(sums, pairs, descriptor)
-    return descriptor
+        run_together(work, min(threads, rows))
+    return moments
 
 
 def read_head(head: nn.Module, descriptor: Doubles) -> Doubles:

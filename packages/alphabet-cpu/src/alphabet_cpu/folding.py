@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from alphabet_cpu.lanes import LANES
-from alphabet_cpu.weights import Array, fold, to_arrays
+from alphabet_cpu.layout import unpack
+from alphabet_cpu.weights import Array, fold, pack
 
 Doubles = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -27,11 +28,12 @@ class FoldingByGraph:
 
     def __init__(self, model: Alphabet) -> None:
         self._folded = fold(model)
-        self.weights = to_arrays(self._folded)
+        self.weights = pack(model.config, [tensor.detach().numpy() for tensor in self._folded])
 
-    def give_back(self, gradients: list[Array]) -> None:
-        """Add the parameters' gradients, given those of the folded weights in their order, to `.grad`."""
-        pairs = [(f, torch.from_numpy(g)) for f, g in zip(self._folded, gradients, strict=True) if f.requires_grad]
+    def give_back(self, gradient: Array) -> None:
+        """Add the parameters' gradients, given that of the packed weights, to `.grad`."""
+        parts = unpack(gradient, self.weights.sizes)
+        pairs = [(f, torch.from_numpy(g)) for f, g in zip(self._folded, parts, strict=True) if f.requires_grad]
         torch.autograd.backward([f for f, _ in pairs], [g.view(f.shape).to(f.dtype) for f, g in pairs])
 
 
@@ -69,18 +71,17 @@ class FoldingAtBase:
         scale = _doubles(synthesis.scale)
         back = _pad(_interleave(scale[:, None] * parts[0].frame)).T
         through = _pad(scale * _doubles(synthesis.feedthrough) * parts[0].norm)
-        ordered = [*arrays[:4], back, through, *arrays[4:]]
-        self.weights = tuple(np.ascontiguousarray(array, dtype=np.float32).ravel() for array in ordered)
+        self.weights = pack(model.config, [*arrays[:4], back, through, *arrays[4:]])
 
-    def give_back(self, gradients: list[Array]) -> None:
-        """Add the parameters' gradients, given those of the folded weights in their order, to `.grad`.
+    def give_back(self, gradient: Array) -> None:
+        """Add the parameters' gradients, given that of the packed weights, to `.grad`.
 
         A gradient of complex z is dL/dRe + i dL/dIm; through w = a z it becomes conj(a) dw.
         """
         model, parts, synthesis = self._model, self._parts, self._model.synthesis
         assert synthesis is not None
         width, modes = model.config.width, model.config.modes
-        doubles = [gradient.astype(np.float64) for gradient in gradients]
+        doubles = unpack(gradient.astype(np.float64), self.weights.sizes)
         d_project, d_back, d_through = doubles[0], doubles[4], doubles[5][:width]
         add_gradient(model.project.weight, d_project.reshape(model.config.channels, -1)[:, :width].T)
 
@@ -95,7 +96,9 @@ class FoldingAtBase:
         _return_bank(cascaded, parts[1], doubles[6:9], np.zeros((width, modes), np.complex128), np.zeros(width))
 
 
-def _return_bank(bank: Bank, part: BankParts, gradients: list[Doubles], d_frame: Complexes, d_norm: Doubles) -> None:
+def _return_bank(
+    bank: Bank, part: BankParts, gradients: tuple[Doubles, ...], d_frame: Complexes, d_norm: Doubles
+) -> None:
     """From a bank's taps, drive matrix and transition; d_frame and d_norm are what the synthesis adds."""
     d_taps, d_drive, d_transition = gradients
     width, modes = part.frame.shape

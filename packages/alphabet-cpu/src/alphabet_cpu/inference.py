@@ -1,4 +1,4 @@
-"""The whole model up to its moments, one pass over a sequence in tiles of 64 tokens.
+"""The whole model up to its moments, one pass over a sequence in tiles of 128 tokens.
 
 Rows are tokens, lanes are features or modes. The second lift looks eight tokens ahead, so the cascaded bank follows the
 direct one at that distance; a few rows are carried from tile to tile and nothing grows with the length.
@@ -6,37 +6,49 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import clear, kernel, move_rows, multiply_rows, sigmoid
+from alphabet_cpu.arithmetic import ROWS, allocate, clear, kernel, move_rows, multiply_rows, sigmoid
+from alphabet_cpu.claims import claim
+from alphabet_cpu.conditioning import MOMENTS, condition_sums
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
+from alphabet_cpu.layout import unpack
 
-TILE = 64
+TILE = 128
 REACH = 8  # of the lift's taps on either side
 HISTORY = 4  # of the longest lag
-MOMENTS = 7  # energy, and the real and imaginary parts of three lags
 EPSILON = np.float32(1e-6)
+
+
+@kernel
+def clear_invalid(buffer, first, rows, width, token, valid):
+    """Zero in those of some rows, from `first` on, whose tokens are invalid."""
+    for i in range(rows):
+        if valid[token + i] == 0:
+            clear(buffer, (first + i) * width, (first + i + 1) * width)
 
 
 @kernel
 def project(values, row, length, channels, start, stop, valid, masked, matrix, width, out, out_row):
     """Features of tokens start ... stop - 1 (Algorithm 1, line 4); zero at invalid tokens and past the end."""
+    whole = max(0, min(stop, length) - start) // ROWS * ROWS  # groups of eight must not read past the last value
+    multiply_rows(values, (row * length + start) * channels, channels, matrix, width, out, out_row * width, whole)
     for t in range(start, stop):
         o = (out_row + t - start) * width
         token = row * length + t
         if t >= length or (masked and valid[token] == 0):
             clear(out, o, o + width)
-            continue
-        for v in range(0, width, LANES):
-            features = broadcast(values, token * channels) * load(matrix, v)
-            for c in range(1, channels):
-                features = features + broadcast(values, token * channels + c) * load(matrix, c * width + v)
-            store(out, o + v, features)
+        elif t >= start + whole:
+            for v in range(0, width, LANES):
+                features = splat(0.0)
+                for c in range(channels):
+                    features = features + broadcast(values, token * channels + c) * load(matrix, c * width + v)
+                store(out, o + v, features)
 
 
 @kernel
 def lift(source, centre, rows, width, features, taps, out, gates, keep, scale, token, valid, masked):
     """SiLU of five taps and a bias (lines 5 and 11), and the reciprocal root mean square of each row (lines 6 and 12).
 
-    With `keep` the sigmoids go to `gates`, for the way back.
+    With `keep` the sigmoids go to `gates`, for the way back. Both outputs need room for whole groups of four lanes.
     """
     for v in range(0, width, LANES):
         tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
@@ -45,11 +57,17 @@ def lift(source, centre, rows, width, features, taps, out, gates, keep, scale, t
             here = (centre + i) * width + v
             x = bias + load(source, here - 8 * width) * tap_0 + load(source, here - 4 * width) * tap_1
             y = load(source, here) * tap_2 + load(source, here + 4 * width) * tap_3
-            x = x + (y + load(source, here + 8 * width) * tap_4)
-            gate = sigmoid(x)
-            if keep:
-                store(gates, i * width + v, gate)
-            store(out, i * width + v, x * gate)
+            store(out, i * width + v, x + (y + load(source, here + 8 * width) * tap_4))
+    # A sigmoid is one long chain of dependent operations; four side by side keep the processor busy.
+    for j in range(0, rows * width, 4 * LANES):
+        a, b, c, d = load(out, j), load(out, j + LANES), load(out, j + 2 * LANES), load(out, j + 3 * LANES)
+        gate_a, gate_b, gate_c, gate_d = sigmoid(a), sigmoid(b), sigmoid(c), sigmoid(d)
+        store(out, j, a * gate_a), store(out, j + LANES, b * gate_b)
+        store(out, j + 2 * LANES, c * gate_c), store(out, j + 3 * LANES, d * gate_d)
+        if keep:
+            store(gates, j, gate_a), store(gates, j + LANES, gate_b)
+            store(gates, j + 2 * LANES, gate_c), store(gates, j + 3 * LANES, gate_d)
+    share = np.float32(1.0) / np.float32(features)
     for i in range(rows):
         o = i * width
         if masked and valid[token + i] == 0:
@@ -60,29 +78,27 @@ def lift(source, centre, rows, width, features, taps, out, gates, keep, scale, t
         for v in range(0, width, LANES):
             x = load(out, o + v)
             squares = squares + x * x
-        scale[i] = np.float32(1.0) / np.sqrt(total(squares) / np.float32(features) + EPSILON)
+        scale[i] = np.float32(1.0) / np.sqrt(total(squares) * share + EPSILON)
 
 
 @kernel
 def synthesize(lifted, scale, rows, width, through, stream, stream_row, token, valid, masked):
     """Line 9: the stream holds the synthesized states; add the lifted features and their feedthrough to it."""
-    for i in range(rows):
-        o = (stream_row + i) * width
-        if masked and valid[token + i] == 0:
-            clear(stream, o, o + width)
-            continue
-        for v in range(0, width, LANES):
-            x = load(lifted, i * width + v)
-            store(stream, o + v, load(stream, o + v) + x + x * (load(through, v) * scale[i]))
+    for v in range(0, width, LANES):
+        share = load(through, v)
+        for i in range(rows):
+            o = (stream_row + i) * width + v
+            store(stream, o, load(stream, o) + load(lifted, i * width + v) * (share * scale[i] + 1.0))
+    if masked:
+        clear_invalid(stream, stream_row, rows, width, token, valid)
 
 
 @kernel
-def transport(drive, scale, rows, columns, transition, state, states, token, time, valid, gate, masked, sums, at):
+def transport(drive, scale, rows, columns, transition, state, states, token, time, valid, gate, masked, sums):
     """Lines 8 and 14 with the moments of lines 10 and 15: advance all modes over some tokens, sixteen modes at a time.
 
-    Rows 0 ... 3 of `states` are those of the four tokens before. The tile's sums are added to `sums[at:]` in float64.
+    Rows 0 ... 3 of `states` are those of the four tokens before. Their sums are added to `sums` (7, modes) in float64.
     """
-    modes = columns // 2
     partial = np.empty(MOMENTS * LANES, np.float32)
     for column in range(0, columns, 2 * LANES):
         p_re, p_im = load(transition, column), load(transition, column + LANES)
@@ -126,24 +142,26 @@ def transport(drive, scale, rows, columns, transition, state, states, token, tim
         store(partial, 6 * LANES, im_4)
         for moment in range(MOMENTS):
             for lane in range(LANES):
-                sums[at + moment * modes + column // 2 + lane] += np.float64(partial[moment * LANES + lane])
+                sums[moment, column // 2 + lane] += np.float64(partial[moment * LANES + lane])
 
 
 @kernel
-def sum_moments(values, valid, gate, masked, first, last, length, channels, features, weights, sums):
-    """Moment sums (B, 2, 7, modes) of sequences first ... last - 1 of values (B, T, C), all arrays flat."""
-    matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = weights
-    width, columns = through.size, transition_1.size
-    modes = columns // 2
-    projected = np.zeros((TILE + 2 * REACH) * width, np.float32)  # tokens start - 8 ... start + 71
-    lifted = np.zeros((TILE + REACH) * width, np.float32)
-    stream = np.zeros((TILE + 3 * REACH) * width, np.float32)  # tokens start - 16 ... start + 71
-    scale = np.zeros(TILE + REACH, np.float32)
-    drive = np.zeros((TILE + REACH) * columns, np.float32)
-    direct = np.zeros((HISTORY + TILE) * columns, np.float32)
-    cascaded = np.zeros((HISTORY + TILE + REACH) * columns, np.float32)
-    direct_state, cascaded_state = np.zeros(columns, np.float32), np.zeros(columns, np.float32)
-    for row in range(first, last):
+def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packed, pairs, sums, descriptor):
+    """Moment sums (B, 2, 7, modes) and descriptors (B, 2, M, 7) of those sequences of values (B, T, C) it can claim."""
+    channels, features, width, columns = sizes
+    matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = unpack(packed, sizes)
+    projected = allocate((TILE + 2 * REACH) * width)  # tokens from start - 8 on
+    lifted = allocate((TILE + REACH) * width)
+    stream = allocate((TILE + 3 * REACH) * width)  # tokens from start - 16 on
+    scale = allocate(TILE + REACH)
+    drive = allocate((TILE + REACH) * columns)
+    direct = allocate((HISTORY + TILE) * columns)
+    cascaded = allocate((HISTORY + TILE + REACH) * columns)
+    direct_state, cascaded_state = allocate(columns), allocate(columns)
+    while True:
+        row = claim(counter)
+        if row >= rows:
+            break
         clear(projected, 0, REACH * width)
         clear(stream, 0, 2 * REACH * width)
         clear(direct, 0, HISTORY * columns)
@@ -154,28 +172,29 @@ def sum_moments(values, valid, gate, masked, first, last, length, channels, feat
         done = 0  # tokens that the cascaded bank has seen
         for start in range(0, length, TILE):
             stop = min(start + TILE, length)
-            rows, token = stop - start, row * length + start
+            count, token = stop - start, row * length + start
             project(values, row, length, channels, start + REACH, stop + REACH, valid, masked, matrix, width,
                     projected, 2 * REACH)  # fmt: skip
-            lift(projected, REACH, rows, width, features, taps_1, lifted, lifted, False, scale, token, valid, masked)
-            multiply_rows(lifted, 0, width, drive_1, columns, drive, 0, rows)
-            transport(drive, scale, rows, columns, transition_1, direct_state, direct, token, start, valid, gate,
-                      masked, sums, row * 2 * MOMENTS * modes)  # fmt: skip
-            multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, 2 * REACH * width, rows)
-            synthesize(lifted, scale, rows, width, through, stream, 2 * REACH, token, valid, masked)
-            move_rows(direct, rows, HISTORY, columns)
+            lift(projected, REACH, count, width, features, taps_1, lifted, lifted, False, scale, token, valid, masked)
+            multiply_rows(lifted, 0, width, drive_1, columns, drive, 0, count)
+            transport(drive, scale, count, columns, transition_1, direct_state, direct, token, start, valid, gate,
+                      masked, sums[row, 0])  # fmt: skip
+            multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, 2 * REACH * width, count)
+            synthesize(lifted, scale, count, width, through, stream, 2 * REACH, token, valid, masked)
+            move_rows(direct, count, HISTORY, columns)
 
             ready = stop - REACH
             if stop == length:
                 ready = length
-                clear(stream, (2 * REACH + rows) * width, (3 * REACH + rows) * width)
-            rows, token = ready - done, row * length + done
-            lift(stream, done - start + 2 * REACH, rows, width, features, taps_2, lifted, lifted, False, scale,
+                clear(stream, (2 * REACH + count) * width, (3 * REACH + count) * width)
+            count, token = ready - done, row * length + done
+            lift(stream, done - start + 2 * REACH, count, width, features, taps_2, lifted, lifted, False, scale,
                  token, valid, masked)  # fmt: skip
-            multiply_rows(lifted, 0, width, drive_2, columns, drive, 0, rows)
-            transport(drive, scale, rows, columns, transition_2, cascaded_state, cascaded, token, done, valid, valid,
-                      masked, sums, (row * 2 + 1) * MOMENTS * modes)  # fmt: skip
-            move_rows(cascaded, rows, HISTORY, columns)
+            multiply_rows(lifted, 0, width, drive_2, columns, drive, 0, count)
+            transport(drive, scale, count, columns, transition_2, cascaded_state, cascaded, token, done, valid, valid,
+                      masked, sums[row, 1])  # fmt: skip
+            move_rows(cascaded, count, HISTORY, columns)
             done = ready
             move_rows(projected, TILE, 2 * REACH, width)
             move_rows(stream, TILE, 2 * REACH, width)
+        condition_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], descriptor[row])

@@ -4,9 +4,9 @@ import torch
 from alphabet_core import Alphabet, read_sequence
 from torch import Tensor
 
-from alphabet_cpu.batch import describe_sums, read_batch, read_head, sum_batch
+from alphabet_cpu.batch import read_batch, read_head, sum_batch
 from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
-from alphabet_cpu.weights import Array, fold, to_arrays
+from alphabet_cpu.weights import Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
 
@@ -19,7 +19,7 @@ class CpuRuntime(Pathfinder):
 
     def __init__(self, model: Alphabet) -> None:
         self.model = self.alphabet = require_alphabet(model)
-        self._weights: tuple[Array, ...] = ()
+        self._weights: Weights | None = None
         self._versions: tuple[object, ...] = ()
 
     def __repr__(self) -> str:
@@ -44,14 +44,13 @@ class CpuRuntime(Pathfinder):
         )
         with one_torch_thread() as threads:
             batch = read_batch(sequence)
-            sums = sum_batch(batch, model.config.width, self._fresh_weights(), threads)
-            descriptor = describe_sums(sums, batch.pairs, model.config.modes)
-            return torch.from_numpy(read_head(model.head, descriptor)).float()
+            moments = sum_batch(batch, model.config.modes, self._fresh_weights(), threads)
+            return torch.from_numpy(read_head(model.head, moments.descriptor)).float()
 
-    def _fresh_weights(self) -> tuple[Array, ...]:
+    def _fresh_weights(self) -> Weights:
         """The folded weights, computed again only if a parameter or a buffer has changed since."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         versions = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
-        if versions != self._versions:
-            self._weights, self._versions = to_arrays(fold(self.model)), versions
+        if self._weights is None or versions != self._versions:
+            self._weights, self._versions = fold_and_pack(self.model), versions
         return self._weights

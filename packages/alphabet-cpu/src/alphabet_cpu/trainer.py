@@ -6,12 +6,15 @@ from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
 from torch import Tensor, nn
 
 from alphabet_cpu.backward import backpropagate
-from alphabet_cpu.batch import Batch, Doubles, describe_sums, read_batch, read_head, sum_batch
-from alphabet_cpu.conditioning import return_sums
+from alphabet_cpu.batch import Batch, Doubles, Moments, read_batch, read_head, sum_batch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
-from alphabet_cpu.weights import Array, transpose
-from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_slices, split_range
+from alphabet_cpu.weights import Array, Weights
+from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
+
+# Of sequences whose gradients are added up apart. Fixed, so that the sums depend neither on the number of threads nor
+# on which of them was faster.
+GROUPS = 32
 
 
 class CpuTrainer(Pathfinder, TrainingStep):
@@ -58,19 +61,16 @@ class CpuTrainer(Pathfinder, TrainingStep):
         sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
         batch = read_batch(sequence)
         folding = FoldingAtBase(model) if is_at_base(model) else FoldingByGraph(model)
-        sums = sum_batch(batch, model.config.width, folding.weights, self._threads)
-        descriptor = describe_sums(sums, batch.pairs, model.config.modes)
-        logits = torch.from_numpy(read_head(model.head, descriptor)).float().requires_grad_()
+        moments = sum_batch(batch, model.config.modes, folding.weights, self._threads)
+        logits = torch.from_numpy(read_head(model.head, moments.descriptor)).float().requires_grad_()
         loss = self.measure(logits, targets) * share
         loss.backward()  # to the logits; from here on by hand
         assert logits.grad is not None
-        d_descriptor = return_head(model.head, descriptor, logits.grad)
-        d_sums = np.zeros_like(sums)
-        return_sums(sums, batch.pairs, d_descriptor, d_sums)
-        gradients, d_values = backpropagate_batch(
-            batch, model.config.width, folding.weights, d_sums, self._threads, want_values=values.requires_grad
+        d_descriptor = return_head(model.head, moments.descriptor, logits.grad)
+        gradient, d_values = backpropagate_batch(
+            batch, folding.weights, moments, d_descriptor, self._threads, want_values=values.requires_grad
         )
-        folding.give_back(gradients)
+        folding.give_back(gradient)
         if d_values is not None:
             sequence.values.backward(d_values)
         return loss.detach()
@@ -87,21 +87,19 @@ def return_head(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubl
 
 
 def backpropagate_batch(
-    batch: Batch, width: int, weights: tuple[Array, ...], d_sums: Doubles, threads: int, *, want_values: bool
-) -> tuple[list[Array], Tensor | None]:
-    """Gradients of the folded weights, flat, and of the values (B, T, C) if wanted."""
-    rows, length, channels = batch.shape
-    turned = (transpose(weights[2], width), transpose(weights[4], weights[3].size), transpose(weights[7], width))
-    sum_grads = d_sums.astype(np.float32).ravel()
-    d_values = np.zeros(batch.values.size if want_values else 1, np.float32)
-    parts = [tuple(np.zeros_like(weight) for weight in weights) for _ in split_range(rows, threads)]
+    batch: Batch, weights: Weights, moments: Moments, d_descriptor: Doubles, threads: int, *, want_values: bool
+) -> tuple[Array, Tensor | None]:
+    """The gradient of the packed weights, and of the values (B, T, C) if wanted."""
+    rows, length, _ = batch.shape
+    d_values = np.zeros(batch.values.size if want_values else 0, np.float32)
+    grads = np.zeros((min(rows, GROUPS), weights.packed.size), np.float32)
+    counter = np.zeros(1, np.int64)
 
-    def work(piece: int, first: int, last: int) -> None:
-        backpropagate(batch.values, batch.valid, batch.gate, batch.masked, first, last, length, channels, width,
-                      weights, turned, sum_grads, parts[piece], d_values, want_values)  # fmt: skip
+    def work() -> None:
+        backpropagate(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
+                      weights.packed, batch.pairs, moments.sums, d_descriptor, grads, d_values)  # fmt: skip
 
     with compile_aloud(backpropagate):
-        run_slices(work, rows, threads)
-    # In the order of the slices, so that a fixed number of threads gives the same sums bit by bit.
-    gradients = [np.sum(pieces, axis=0) for pieces in zip(*parts, strict=True)]
-    return gradients, torch.from_numpy(d_values).view(rows, length, channels) if want_values else None
+        run_together(work, min(threads, len(grads)))
+    gradient: Array = grads.sum(axis=0)
+    return gradient, torch.from_numpy(d_values).view(batch.shape) if want_values else None

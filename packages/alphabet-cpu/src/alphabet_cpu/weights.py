@@ -1,12 +1,17 @@
 """The model's parameters as the kernels read them: folded into fewer factors, padded to whole lanes."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import torch
-from alphabet_core import Alphabet
+from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_core.frame import FixedFrame, Frame
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.lanes import LANES
 
 Array = NDArray[np.float32]
@@ -45,16 +50,25 @@ def _read_frame(frame: Frame | FixedFrame) -> Tensor:
     return matrix.double()
 
 
-def to_arrays(folded: list[Tensor]) -> tuple[Array, ...]:
-    """Flat float32 arrays, contiguous, for the kernels."""
-    return tuple(tensor.detach().float().contiguous().view(-1).numpy() for tensor in folded)
+@dataclass(frozen=True)
+class Weights:
+    """What the kernels take: the folded weights one behind the other, and the sizes that `layout.unpack` goes by."""
+
+    sizes: tuple[int, int, int, int]
+    packed: Array
 
 
-def transpose(matrix: Array, rows: int) -> Array:
-    """The flat transpose of a flat matrix whose rows, in whole lanes, hold at least `rows`."""
-    padded = rows + -rows % LANES
-    turned: Array = np.ascontiguousarray(matrix.reshape(padded, -1).T).ravel()
-    return turned
+def pack(config: AlphabetConfig, folded: Sequence[NDArray[Any]]) -> Weights:
+    """The folded weights in one float32 array that begins a cache line."""
+    packed = allocate(sum(array.size for array in folded))
+    np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
+    width, modes = (size + -size % LANES for size in (config.width, config.modes))
+    return Weights((config.channels, config.width, width, 2 * modes), packed)
+
+
+def fold_and_pack(model: Alphabet) -> Weights:
+    """The model's weights for a kernel that needs no gradients."""
+    return pack(model.config, [tensor.detach().numpy() for tensor in fold(model)])
 
 
 def _pad(tensor: Tensor, axis: int) -> Tensor:

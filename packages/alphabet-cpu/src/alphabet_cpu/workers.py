@@ -1,4 +1,4 @@
-"""Threads that run compiled code on slices of a batch, as many as torch is set to use.
+"""Threads that run compiled code side by side, as many as torch is set to use.
 
 Plain Python threads: the kernels release the interpreter's lock, any number of callers may share the pool, and a forked
 child starts its own.
@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,8 +17,8 @@ import torch
 COMPILING = "alphabet-cpu: compiling its kernels for this processor, some ten seconds; the result is kept on disk"
 PATIENCE = 2.0  # reading a kernel from disk takes less
 
-Task = Callable[[int, int, int], None]
-Job = tuple[Task, tuple[int, int, int], "SimpleQueue[BaseException | None]"]
+Task = Callable[[], None]
+Job = tuple[Task, "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
@@ -47,23 +46,16 @@ def one_torch_thread() -> Iterator[int]:
             torch.set_num_threads(threads)
 
 
-def split_range(count: int, parts: int) -> list[tuple[int, int]]:
-    """0 ... count in at most `parts` contiguous, non-empty pieces of nearly equal size."""
-    parts = max(1, min(parts, count))
-    return list(pairwise(count * part // parts for part in range(parts + 1)))
-
-
-def run_slices(task: Task, count: int, threads: int) -> None:
-    """Call `task(slice, first, last)` on slices of 0 ... count, one per thread; the caller takes the last one."""
-    slices = [(number, *piece) for number, piece in enumerate(split_range(count, threads))]
+def run_together(task: Task, threads: int) -> None:
+    """Call `task` on so many threads at once, the caller's among them; the calls share out the work by themselves."""
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
-    for piece in slices[:-1]:
-        _start_workers(len(slices) - 1).put((task, piece, finished))
+    for _ in range(threads - 1):
+        _start_workers(threads - 1).put((task, finished))
     errors: list[BaseException | None] = []
     try:
-        task(*slices[-1])
+        task()
     finally:
-        errors += [finished.get() for _ in slices[:-1]]
+        errors += [finished.get() for _ in range(threads - 1)]
     for error in errors:
         if error is not None:
             raise error
@@ -95,9 +87,9 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        task, piece, finished = jobs.get()
+        task, finished = jobs.get()
         try:
-            task(*piece)
+            task()
         except BaseException as error:
             finished.put(error)
         else:
