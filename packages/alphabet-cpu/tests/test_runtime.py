@@ -13,7 +13,7 @@ import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, value_checks
 from alphabet_cpu import CpuRuntime
-from alphabet_cpu.claims import claim
+from alphabet_cpu.memory import claim
 from alphabet_cpu.workers import one_torch_thread, run_together
 from cpu_models import MASKS, SIZES, make_batch, make_model
 from hypothesis import given

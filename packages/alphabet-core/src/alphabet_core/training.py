@@ -93,11 +93,15 @@ class TrainingStep:
             part = slice(start, start + size)
             rows = {name: tensor[part] for name, tensor in companions.items()}
             total += self.accumulate(values[part], targets[part], min(size, batch - start) / max(batch, 1), **rows)
+        self.update()
+        return total
+
+    def update(self) -> None:
+        """From gradients to the next parameters: clip, optimize, constrain."""
         nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.optimizer.step()
         if self._constrain is not None:
             self._constrain()
-        return total
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss to the parameters'; return `share` times the loss."""

@@ -8,16 +8,21 @@ rule, row by row.
 import numpy as np
 
 from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, kernel, multiply_rows
-from alphabet_cpu.claims import claim
 from alphabet_cpu.conditioning import MOMENTS, return_sums
 from alphabet_cpu.inference import HISTORY, REACH, clear_invalid, lift, project, synthesize, transport
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
+from alphabet_cpu.memory import claim
 
 
 @kernel
-def return_states(states, rows, columns, transition, sum_grads, at, adjoint, d_transition, token, valid, gate, masked):
-    """Adjoint states over `adjoint`, which holds what else the states' gradients are; zero where the gate is shut."""
+def return_states(
+    states, rows, columns, transition, sum_grads, at, scale, adjoint, alone, d_transition, token, valid, gate, masked
+):  # fmt: skip
+    """The norm's scale times the adjoint states, over `adjoint`; zero where the gate is shut.
+
+    Unless the bank stands `alone`, `adjoint` holds what else the states' gradients are.
+    """
     modes = columns // 2
     for column in range(0, columns, 2 * LANES):
         p_re, p_im = load(transition, column), load(transition, column + LANES)
@@ -32,8 +37,10 @@ def return_states(states, rows, columns, transition, sum_grads, at, adjoint, d_t
             t = rows - 1 - back
             here = t * columns + column
             o = here + HISTORY * columns
-            d_re = load(adjoint, here) + (p_re * next_re + p_im * next_im)
-            d_im = load(adjoint, here + LANES) + (p_re * next_im - p_im * next_re)
+            # First what does not wait for the token behind.
+            d_re = d_im = splat(0.0)
+            if not alone:
+                d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
             if not masked or valid[token + t] != 0:
                 d_re = d_re + energy * load(states, o)
                 d_im = d_im + energy * load(states, o + LANES)
@@ -48,79 +55,75 @@ def return_states(states, rows, columns, transition, sum_grads, at, adjoint, d_t
                         q_re, q_im = load(states, o + lag * columns), load(states, o + lag * columns + LANES)
                         d_re = d_re + a * q_re + b * q_im
                         d_im = d_im + a * q_im - b * q_re
+            d_re, d_im = (
+                p_re * next_re + (p_im * next_im + d_re), p_re * next_im + (d_im - p_im * next_re),
+            )  # fmt: skip
             q_re, q_im = load(states, o - columns), load(states, o - columns + LANES)
             dp_re = dp_re + d_re * q_re + d_im * q_im
             dp_im = dp_im + d_im * q_re - d_re * q_im
             next_re, next_im = d_re, d_im
+            strength = scale[t]
             if masked and gate[token + t] == 0:
-                d_re = d_im = splat(0.0)
-            store(adjoint, here, d_re)
-            store(adjoint, here + LANES, d_im)
+                strength = np.float32(0.0)
+            store(adjoint, here, d_re * strength)
+            store(adjoint, here + LANES, d_im * strength)
         store(d_transition, column, dp_re)
         store(d_transition, column + LANES, dp_im)
 
 
 @kernel
 def return_lift(
-    d_normed, d_lifted, lifted, gates, scale, rows, width, features, source, source_row, taps, d_taps, d_pre
-):
-    """From the gradients of a lift's normed and plain output to those of its taps and, over d_lifted, of its source.
+    d_normed, d_lifted, alone, lifted, gates, scale, rows, width, features, source, source_row, taps, d_taps, d_pre
+):  # fmt: skip
+    """From the gradients of a lift's output to those of its taps and, over d_lifted, of its source.
 
-    d_pre has eight rows more on either side, which are zero.
+    d_normed is the normed output's times the norm's scale; d_lifted the plain output's, zero if the norm stands
+    `alone`. d_pre has eight rows more on either side, which are zero.
     """
+    share = np.float32(1.0) / np.float32(features)
     for t in range(rows):
         h = t * width
-        r = scale[t]
         aligned = splat(0.0)
         for v in range(0, width, LANES):
             aligned = aligned + load(lifted, h + v) * load(d_normed, h + v)
-        shrink = total(aligned) * r * r * r / np.float32(features)
+        shrink = total(aligned) * scale[t] * scale[t] * share
         for v in range(0, width, LANES):
             x, gate = load(lifted, h + v), load(gates, h + v)
-            d = load(d_lifted, h + v) + (load(d_normed, h + v) * r - x * shrink)
+            d = load(d_normed, h + v) - x * shrink
+            if not alone:
+                d = d + load(d_lifted, h + v)
             store(d_pre, (REACH + t) * width + v, d * (gate + x * (1.0 - gate)))
+    # A tap takes its source to the output eight or four tokens away or to its own; the way back asks the same rows for
+    # both gradients.
     for v in range(0, width, LANES):
+        tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
+        tap_3, tap_4 = load(taps, 3 * width + v), load(taps, 4 * width + v)
         d_0, d_1, d_2 = load(d_taps, v), load(d_taps, width + v), load(d_taps, 2 * width + v)
         d_3, d_4, d_bias = load(d_taps, 3 * width + v), load(d_taps, 4 * width + v), load(d_taps, 5 * width + v)
         for t in range(rows):
-            d = load(d_pre, (REACH + t) * width + v)
-            s = (source_row + t) * width + v
-            d_0 = d_0 + d * load(source, s - 8 * width)
-            d_1 = d_1 + d * load(source, s - 4 * width)
-            d_2 = d_2 + d * load(source, s)
-            d_3 = d_3 + d * load(source, s + 4 * width)
-            d_4 = d_4 + d * load(source, s + 8 * width)
-            d_bias = d_bias + d
+            x, h = load(source, (source_row + t) * width + v), (REACH + t) * width + v
+            g_0, g_1, g_2 = load(d_pre, h + 8 * width), load(d_pre, h + 4 * width), load(d_pre, h)
+            g_3, g_4 = load(d_pre, h - 4 * width), load(d_pre, h - 8 * width)
+            store(d_lifted, t * width + v, (g_0 * tap_0 + g_1 * tap_1) + (g_2 * tap_2 + g_3 * tap_3 + g_4 * tap_4))
+            d_0, d_1, d_2, d_3 = d_0 + g_0 * x, d_1 + g_1 * x, d_2 + g_2 * x, d_3 + g_3 * x
+            d_4, d_bias = d_4 + g_4 * x, d_bias + g_2
         store(d_taps, v, d_0)
         store(d_taps, width + v, d_1)
         store(d_taps, 2 * width + v, d_2)
         store(d_taps, 3 * width + v, d_3)
         store(d_taps, 4 * width + v, d_4)
         store(d_taps, 5 * width + v, d_bias)
-    for t in range(rows):
-        for v in range(0, width, LANES):
-            d = splat(0.0)
-            for k in range(5):
-                d = d + load(d_pre, (REACH + t - 4 * (k - 2)) * width + v) * load(taps, k * width + v)
-            store(d_lifted, t * width + v, d)
 
 
 @kernel
-def scale_rows(rows_in, scale, rows, width, out):
-    """out[t] = scale[t] rows_in[t]."""
-    for t in range(rows):
-        for v in range(0, width, LANES):
-            store(out, t * width + v, load(rows_in, t * width + v) * scale[t])
-
-
-@kernel
-def return_through(d_stream, normed, rows, width, through, d_through, d_normed):
-    """From the stream's gradient to that of the feedthrough, and added to that of the normed features."""
+def return_through(d_stream, lifted, scale, rows, width, through, d_through, d_normed):
+    """From the stream's gradient to that of the feedthrough, and added to the scaled one of the normed features."""
     for v in range(0, width, LANES):
         share, d_share = load(through, v), load(d_through, v)
-        for o in range(v, rows * width, width):
-            d = load(d_stream, o)
-            d_share = d_share + d * load(normed, o)
+        for t in range(rows):
+            o = t * width + v
+            d = load(d_stream, o) * scale[t]
+            d_share = d_share + d * load(lifted, o)
             store(d_normed, o, load(d_normed, o) + d * share)
         store(d_through, v, d_share)
 
@@ -176,10 +179,8 @@ def backpropagate(
     lifted_1, gates_1, scale_1 = allocate(room * width), allocate(room * width), allocate(room)
     lifted_2, gates_2, scale_2 = allocate(room * width), allocate(room * width), allocate(room)
     direct, cascaded = allocate((room + HISTORY) * columns), allocate((room + HISTORY) * columns)
-    drive, state = allocate(room * columns), allocate(columns)
-    d_pre, d_normed = allocate((room + 2 * REACH) * width), allocate(room * width)
-    d_stream, normed = allocate(room * width), allocate(room * width)
-    unused = np.zeros((MOMENTS, modes))
+    drive, d_pre = allocate(room * columns), allocate((room + 2 * REACH) * width)
+    d_normed, d_stream = allocate(room * width), allocate(room * width)
     sum_grads = allocate(2 * MOMENTS * modes)
     while True:
         group = claim(counter)
@@ -197,31 +198,24 @@ def backpropagate(
             lift(projected, REACH, length, width, features, taps_1, lifted_1, gates_1, True, scale_1, token, valid,
                  masked)  # fmt: skip
             multiply_rows(lifted_1, 0, width, drive_1, columns, drive, 0, length)
-            clear(state, 0, columns)
-            transport(drive, scale_1, length, columns, transition_1, state, direct, token, 0, valid, gate, masked,
-                      unused)  # fmt: skip
+            transport(drive, scale_1, length, columns, transition_1, direct, token, gate, masked)
             multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, REACH * width, length)
             synthesize(lifted_1, scale_1, length, width, through, stream, REACH, token, valid, masked)
             clear(stream, (REACH + length) * width, (2 * REACH + length) * width)
             lift(stream, REACH, length, width, features, taps_2, lifted_2, gates_2, True, scale_2, token, valid,
                  masked)  # fmt: skip
             multiply_rows(lifted_2, 0, width, drive_2, columns, drive, 0, length)
-            clear(state, 0, columns)
-            transport(drive, scale_2, length, columns, transition_2, state, cascaded, token, 0, valid, valid, masked,
-                      unused)  # fmt: skip
+            transport(drive, scale_2, length, columns, transition_2, cascaded, token, valid, masked)
             clear(direct, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
             clear(cascaded, (HISTORY + length) * columns, (2 * HISTORY + length) * columns)
 
             # The cascaded bank; `drive` becomes its adjoint states.
-            clear(drive, 0, length * columns)
-            return_states(cascaded, length, columns, transition_2, sum_grads, MOMENTS * modes, drive, d_transition_2,
-                          token, valid, valid, masked)  # fmt: skip
+            return_states(cascaded, length, columns, transition_2, sum_grads, MOMENTS * modes, scale_2, drive, True,
+                          d_transition_2, token, valid, valid, masked)  # fmt: skip
             multiply_rows(drive, 0, columns, turned_drive_2, width, d_normed, 0, length)
-            scale_rows(lifted_2, scale_2, length, width, normed)
-            accumulate_outer(normed, 0, width, drive, 0, columns, length, d_drive_2)
-            clear(d_stream, 0, length * width)
-            return_lift(d_normed, d_stream, lifted_2, gates_2, scale_2, length, width, features, stream, REACH, taps_2,
-                        d_taps_2, d_pre)  # fmt: skip
+            accumulate_outer(lifted_2, 0, width, drive, 0, columns, length, d_drive_2)
+            return_lift(d_normed, d_stream, True, lifted_2, gates_2, scale_2, length, width, features, stream, REACH,
+                        taps_2, d_taps_2, d_pre)  # fmt: skip
             if masked:
                 clear_invalid(d_stream, 0, length, width, token, valid)
 
@@ -230,12 +224,11 @@ def backpropagate(
             accumulate_outer(direct, HISTORY * columns, columns, d_stream, 0, width, length, d_synthesis)
 
             # The direct bank.
-            return_states(direct, length, columns, transition_1, sum_grads, 0, drive, d_transition_1, token, valid,
-                          gate, masked)  # fmt: skip
+            return_states(direct, length, columns, transition_1, sum_grads, 0, scale_1, drive, False, d_transition_1,
+                          token, valid, gate, masked)  # fmt: skip
             multiply_rows(drive, 0, columns, turned_drive_1, width, d_normed, 0, length)
-            scale_rows(lifted_1, scale_1, length, width, normed)
-            accumulate_outer(normed, 0, width, drive, 0, columns, length, d_drive_1)
-            return_through(d_stream, normed, length, width, through, d_through, d_normed)
-            return_lift(d_normed, d_stream, lifted_1, gates_1, scale_1, length, width, features, projected, REACH,
-                        taps_1, d_taps_1, d_pre)  # fmt: skip
+            accumulate_outer(lifted_1, 0, width, drive, 0, columns, length, d_drive_1)
+            return_through(d_stream, lifted_1, scale_1, length, width, through, d_through, d_normed)
+            return_lift(d_normed, d_stream, False, lifted_1, gates_1, scale_1, length, width, features, projected,
+                        REACH, taps_1, d_taps_1, d_pre)  # fmt: skip
             return_projection(d_stream, values, token, length, sizes, valid, masked, matrix, d_matrix, d_values)

@@ -7,10 +7,10 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 import numpy as np
 
 from alphabet_cpu.arithmetic import ROWS, allocate, clear, kernel, move_rows, multiply_rows, sigmoid
-from alphabet_cpu.claims import claim
 from alphabet_cpu.conditioning import MOMENTS, condition_sums
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
+from alphabet_cpu.memory import claim
 
 TILE = 128
 REACH = 8  # of the lift's taps on either side
@@ -94,16 +94,12 @@ def synthesize(lifted, scale, rows, width, through, stream, stream_row, token, v
 
 
 @kernel
-def transport(drive, scale, rows, columns, transition, state, states, token, time, valid, gate, masked, sums):
-    """Lines 8 and 14 with the moments of lines 10 and 15: advance all modes over some tokens, sixteen modes at a time.
-
-    Rows 0 ... 3 of `states` are those of the four tokens before. Their sums are added to `sums` (7, modes) in float64.
-    """
-    partial = np.empty(MOMENTS * LANES, np.float32)
+def transport(drive, scale, rows, columns, transition, states, token, gate, masked):
+    """Lines 8 and 14: the states of some tokens behind those of the four before, which are rows 0 ... 3 of `states`."""
     for column in range(0, columns, 2 * LANES):
         p_re, p_im = load(transition, column), load(transition, column + LANES)
-        z_re, z_im = load(state, column), load(state, column + LANES)
-        energy = re_1 = im_1 = re_2 = im_2 = re_4 = im_4 = splat(0.0)
+        before = (HISTORY - 1) * columns + column
+        z_re, z_im = load(states, before), load(states, before + LANES)
         for i in range(rows):
             strength = scale[i]
             if masked and gate[token + i] == 0:
@@ -112,11 +108,21 @@ def transport(drive, scale, rows, columns, transition, state, states, token, tim
             next_re = p_re * z_re + (load(drive, e) * strength - p_im * z_im)
             z_im = p_re * z_im + (load(drive, e + LANES) * strength + p_im * z_re)
             z_re = next_re
-            o = e + HISTORY * columns
-            store(states, o, z_re)
-            store(states, o + LANES, z_im)
+            store(states, e + HISTORY * columns, z_re)
+            store(states, e + HISTORY * columns + LANES, z_im)
+
+
+@kernel
+def correlate(states, rows, columns, token, time, valid, masked, sums):
+    """Lines 10 and 15: add energies and lag products of those states, in float64, to `sums` (7, modes)."""
+    partial = np.empty(MOMENTS * LANES, np.float32)
+    for column in range(0, columns, 2 * LANES):
+        energy = re_1 = im_1 = re_2 = im_2 = re_4 = im_4 = splat(0.0)
+        for i in range(rows):
             if masked and valid[token + i] == 0:
                 continue
+            o = (HISTORY + i) * columns + column
+            z_re, z_im = load(states, o), load(states, o + LANES)
             energy = energy + z_re * z_re + z_im * z_im
             # Without a mask the states in front of the sequence are zero, and so is their product.
             if not masked or (time + i >= 1 and valid[token + i - 1] != 0):
@@ -131,8 +137,6 @@ def transport(drive, scale, rows, columns, transition, state, states, token, tim
                 q_re, q_im = load(states, o - 4 * columns), load(states, o - 4 * columns + LANES)
                 re_4 = re_4 + z_re * q_re + z_im * q_im
                 im_4 = im_4 + z_im * q_re - z_re * q_im
-        store(state, column, z_re)
-        store(state, column + LANES, z_im)
         store(partial, 0, energy)
         store(partial, LANES, re_1)
         store(partial, 2 * LANES, im_1)
@@ -157,7 +161,6 @@ def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packe
     drive = allocate((TILE + REACH) * columns)
     direct = allocate((HISTORY + TILE) * columns)
     cascaded = allocate((HISTORY + TILE + REACH) * columns)
-    direct_state, cascaded_state = allocate(columns), allocate(columns)
     while True:
         row = claim(counter)
         if row >= rows:
@@ -166,8 +169,6 @@ def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packe
         clear(stream, 0, 2 * REACH * width)
         clear(direct, 0, HISTORY * columns)
         clear(cascaded, 0, HISTORY * columns)
-        clear(direct_state, 0, columns)
-        clear(cascaded_state, 0, columns)
         project(values, row, length, channels, 0, REACH, valid, masked, matrix, width, projected, REACH)
         done = 0  # tokens that the cascaded bank has seen
         for start in range(0, length, TILE):
@@ -177,8 +178,8 @@ def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packe
                     projected, 2 * REACH)  # fmt: skip
             lift(projected, REACH, count, width, features, taps_1, lifted, lifted, False, scale, token, valid, masked)
             multiply_rows(lifted, 0, width, drive_1, columns, drive, 0, count)
-            transport(drive, scale, count, columns, transition_1, direct_state, direct, token, start, valid, gate,
-                      masked, sums[row, 0])  # fmt: skip
+            transport(drive, scale, count, columns, transition_1, direct, token, gate, masked)
+            correlate(direct, count, columns, token, start, valid, masked, sums[row, 0])
             multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, 2 * REACH * width, count)
             synthesize(lifted, scale, count, width, through, stream, 2 * REACH, token, valid, masked)
             move_rows(direct, count, HISTORY, columns)
@@ -191,8 +192,8 @@ def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packe
             lift(stream, done - start + 2 * REACH, count, width, features, taps_2, lifted, lifted, False, scale,
                  token, valid, masked)  # fmt: skip
             multiply_rows(lifted, 0, width, drive_2, columns, drive, 0, count)
-            transport(drive, scale, count, columns, transition_2, cascaded_state, cascaded, token, done, valid, valid,
-                      masked, sums[row, 1])  # fmt: skip
+            transport(drive, scale, count, columns, transition_2, cascaded, token, valid, masked)
+            correlate(cascaded, count, columns, token, done, valid, masked, sums[row, 1])
             move_rows(cascaded, count, HISTORY, columns)
             done = ready
             move_rows(projected, TILE, 2 * REACH, width)

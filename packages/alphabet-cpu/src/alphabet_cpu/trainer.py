@@ -3,11 +3,15 @@
 import numpy as np
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
+from alphabet_core.frame import TANGENT_SCALE, Frame
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from alphabet_cpu.backward import backpropagate
 from alphabet_cpu.batch import Batch, Doubles, Moments, read_batch, read_head, sum_batch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
+from alphabet_cpu.optimizer import clip_and_move, rebase
 from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
@@ -74,6 +78,40 @@ class CpuTrainer(Pathfinder, TrainingStep):
         if d_values is not None:
             sequence.values.backward(d_values)
         return loss.detach()
+
+    def update(self) -> None:
+        """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
+        table = list_moving(self.optimizer)
+        if table is None or choose_path(self.alphabet) != FUSED:
+            super().update()
+            return
+        group = self.optimizer.param_groups[0]
+        steps = [self.optimizer.state[parameter]["step"] for parameter in group["params"]]
+        torch._foreach_add_(steps, 1)
+        clip_and_move(table, self.recipe.clip_norm, group["lr"], *group["betas"], group["eps"], group["weight_decay"],
+                      float(steps[0]))  # fmt: skip
+        frames = [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
+        for frame in frames:
+            rebase(frame.base.numpy(), frame.tangent.detach().numpy(), TANGENT_SCALE)
+        # Whoever watches for changes, as CpuRuntime does, shall see them.
+        increment_version([*group["params"], *(frame.base for frame in frames)])
+
+
+def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:
+    """Addresses and sizes of what an AdamW step moves, or None where only torch can: the first step, other settings."""
+    group = optimizer.param_groups[0]
+    if len(optimizer.param_groups) > 1 or group["amsgrad"] or group["maximize"]:
+        return None
+    rows = []
+    for parameter in group["params"]:
+        state = optimizer.state.get(parameter)
+        if parameter.grad is None or not state:
+            return None
+        tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        if not all(tensor.dtype == torch.float32 and tensor.is_contiguous() for tensor in tensors):
+            return None
+        rows.append([*(tensor.data_ptr() for tensor in tensors), parameter.numel()])
+    return np.array(rows)
 
 
 def return_head(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubles:
