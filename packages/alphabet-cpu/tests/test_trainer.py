@@ -143,7 +143,7 @@ def test_planted_faults_in_the_way_back_are_seen(fault, monkeypatch):
     exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets)
     way_back = trainer.backpropagate_batch
 
-    def broken(batch, weights, moments, d_descriptor, threads, **options):
+    def broken(batch, weights, outputs, d_descriptor, threads, **options):
         weights = replace(weights, packed=weights.packed.copy())
         parts = unpack(weights.packed, weights.sizes)
         if fault == "sign":
@@ -156,7 +156,7 @@ def test_planted_faults_in_the_way_back_are_seen(fault, monkeypatch):
             d_descriptor = d_descriptor[:, ::-1].copy()
         elif fault == "lag":
             d_descriptor = d_descriptor[..., [0, 3, 4, 1, 2, 5, 6]].copy()
-        return way_back(batch, weights, moments, d_descriptor, threads, **options)
+        return way_back(batch, weights, outputs, d_descriptor, threads, **options)
 
     monkeypatch.setattr(trainer, "backpropagate_batch", broken)
     assert max(relative_errors(gradients(CpuTrainer(model), values, targets), exact).values()) > 0.01

@@ -1,4 +1,4 @@
-"""A batch as the kernels read it, and what is done with the moments that they sum."""
+"""A batch as the kernels read it, and what they make of it."""
 
 from dataclasses import dataclass
 
@@ -6,16 +6,17 @@ import numpy as np
 import torch
 from alphabet_core import Sequence
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from alphabet_cpu.conditioning import MOMENTS
-from alphabet_cpu.inference import HISTORY, sum_moments
+from alphabet_cpu.inference import HISTORY, run_sequences
 from alphabet_cpu.path import LAGS
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, run_together
 
 Mask = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
+NOTHING: Mask = np.empty(0, np.uint8)
 assert max(LAGS) == HISTORY
 
 
@@ -36,9 +37,8 @@ def read_batch(sequence: Sequence) -> Batch:
     batch, length, channels = sequence.values.shape
     values = sequence.values.detach().contiguous().view(-1).numpy()
     if sequence.available is None and sequence.valid is None:
-        nothing = np.empty(0, np.uint8)
         pairs = np.array([[max(1.0, length - lag) for lag in (0, *LAGS)]])
-        return Batch((batch, length, channels), values, nothing, nothing, False, pairs)
+        return Batch((batch, length, channels), values, NOTHING, NOTHING, False, pairs)
     everything = torch.ones((batch, length), dtype=torch.bool)
     valid, gate = (everything if mask is None else mask for mask in (sequence.valid, sequence.available))
     counts = [(valid[:, lag:] & valid[:, : max(0, length - lag)]).sum(dim=1) for lag in (0, *LAGS)]
@@ -47,34 +47,32 @@ def read_batch(sequence: Sequence) -> Batch:
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Moment sums (B, 2, 7, modes in whole lanes) and the descriptor (B, 2, M, 7) that they condition to, float64."""
+class Outputs:
+    """Moment sums (B, 2, 7, modes in whole lanes), descriptor (B, 2, M, 7) and logits (B, K) in float64."""
 
     sums: Doubles
     descriptor: Doubles
+    logits: Doubles
 
 
-def sum_batch(batch: Batch, modes: int, weights: Weights, threads: int) -> Moments:
-    """Both of a batch, its sequences shared by so many threads."""
+def run_batch(batch: Batch, weights: Weights, threads: int) -> Outputs:
+    """The model's outputs, the sequences shared by so many threads."""
     rows, length, _ = batch.shape
-    moments = Moments(np.zeros((rows, 2, MOMENTS, weights.sizes[3] // 2)), np.empty((rows, 2, modes, MOMENTS)))
+    outputs = Outputs(
+        sums=np.zeros((rows, 2, MOMENTS, weights.sizes[3] // 2)),
+        descriptor=np.empty((rows, 2, weights.modes, MOMENTS)),
+        logits=np.empty((rows, len(weights.bias))),
+    )
     counter = np.zeros(1, np.int64)
 
     def work() -> None:
-        sum_moments(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
-                    weights.packed, batch.pairs, moments.sums, moments.descriptor)  # fmt: skip
+        run_sequences(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
+                      weights.packed, weights.head, weights.bias, batch.pairs, outputs.sums, outputs.descriptor,
+                      outputs.logits)  # fmt: skip
 
-    with compile_aloud(sum_moments):
+    with compile_aloud(run_sequences):
         run_together(work, min(threads, rows))
-    return moments
-
-
-def read_head(head: nn.Module, descriptor: Doubles) -> Doubles:
-    """The affine head's logits (B, K) in float64."""
-    assert isinstance(head, nn.Linear)
-    weight, bias = (parameter.detach().numpy().astype(np.float64) for parameter in (head.weight, head.bias))
-    logits: Doubles = descriptor.reshape(len(descriptor), -1) @ weight.T + bias
-    return logits
+    return outputs
 
 
 def _bytes(mask: Tensor) -> Mask:

@@ -1,4 +1,4 @@
-"""From moment sums to the descriptor and back, in float64: what `alphabet_core.moments.condition` does, per row."""
+"""From moment sums to descriptor and logits, and back: `alphabet_core.moments.condition` and the head, in float64."""
 
 import numpy as np
 
@@ -22,6 +22,16 @@ def condition_sums(sums, counts, descriptor):
                 ratio = np.log1p(radius) / radius if radius != 0.0 else 1.0
                 descriptor[bank, mode, 1 + 2 * lag] = re * ratio
                 descriptor[bank, mode, 2 + 2 * lag] = im * ratio
+
+
+@kernel
+def read_head(descriptor, weight, bias, logits):
+    """The affine head: logits (K,) of a descriptor (2, M, 7), in float64."""
+    features = descriptor.reshape(-1)
+    for k in range(len(logits)):
+        logits[k] = bias[k]
+        for j in range(len(features)):
+            logits[k] += weight[k, j] * features[j]
 
 
 @kernel

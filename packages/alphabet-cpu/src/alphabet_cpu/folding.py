@@ -28,7 +28,7 @@ class FoldingByGraph:
 
     def __init__(self, model: Alphabet) -> None:
         self._folded = fold(model)
-        self.weights = pack(model.config, [tensor.detach().numpy() for tensor in self._folded])
+        self.weights = pack(model, [tensor.detach().numpy() for tensor in self._folded])
 
     def give_back(self, gradient: Array) -> None:
         """Add the parameters' gradients, given that of the packed weights, to `.grad`."""
@@ -71,7 +71,7 @@ class FoldingAtBase:
         scale = _doubles(synthesis.scale)
         back = _pad(_interleave(scale[:, None] * parts[0].frame)).T
         through = _pad(scale * _doubles(synthesis.feedthrough) * parts[0].norm)
-        self.weights = pack(model.config, [*arrays[:4], back, through, *arrays[4:]])
+        self.weights = pack(model, [*arrays[:4], back, through, *arrays[4:]])
 
     def give_back(self, gradient: Array) -> None:
         """Add the parameters' gradients, given that of the packed weights, to `.grad`.

@@ -1,4 +1,4 @@
-"""The whole model up to its moments, one pass over a sequence in tiles of 128 tokens.
+"""The whole model, one pass over a sequence in tiles of 128 tokens.
 
 Rows are tokens, lanes are features or modes. The second lift looks eight tokens ahead, so the cascaded bank follows the
 direct one at that distance; a few rows are carried from tile to tile and nothing grows with the length.
@@ -7,7 +7,7 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 import numpy as np
 
 from alphabet_cpu.arithmetic import ROWS, allocate, clear, kernel, move_rows, multiply_rows, sigmoid
-from alphabet_cpu.conditioning import MOMENTS, condition_sums
+from alphabet_cpu.conditioning import MOMENTS, condition_sums, read_head
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
 from alphabet_cpu.memory import claim
@@ -150,8 +150,10 @@ def correlate(states, rows, columns, token, time, valid, masked, sums):
 
 
 @kernel
-def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packed, pairs, sums, descriptor):
-    """Moment sums (B, 2, 7, modes) and descriptors (B, 2, M, 7) of those sequences of values (B, T, C) it can claim."""
+def run_sequences(
+    values, valid, gate, masked, counter, rows, length, sizes, packed, head, bias, pairs, sums, descriptor, logits
+):  # fmt: skip
+    """Moment sums, descriptors and logits of those sequences of values (B, T, C) that it can claim."""
     channels, features, width, columns = sizes
     matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = unpack(packed, sizes)
     projected = allocate((TILE + 2 * REACH) * width)  # tokens from start - 8 on
@@ -199,3 +201,4 @@ def sum_moments(values, valid, gate, masked, counter, rows, length, sizes, packe
             move_rows(projected, TILE, 2 * REACH, width)
             move_rows(stream, TILE, 2 * REACH, width)
         condition_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], descriptor[row])
+        read_head(descriptor[row], head, bias, logits[row])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from alphabet_cpu.backward import backpropagate
-from alphabet_cpu.batch import Batch, Doubles, Moments, read_batch, read_head, sum_batch
+from alphabet_cpu.batch import Batch, Doubles, Outputs, read_batch, run_batch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.optimizer import clip_and_move, rebase
 from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
@@ -65,14 +65,14 @@ class CpuTrainer(Pathfinder, TrainingStep):
         sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
         batch = read_batch(sequence)
         folding = FoldingAtBase(model) if is_at_base(model) else FoldingByGraph(model)
-        moments = sum_batch(batch, model.config.modes, folding.weights, self._threads)
-        logits = torch.from_numpy(read_head(model.head, moments.descriptor)).float().requires_grad_()
+        outputs = run_batch(batch, folding.weights, self._threads)
+        logits = torch.from_numpy(outputs.logits).float().requires_grad_()
         loss = self.measure(logits, targets) * share
         loss.backward()  # to the logits; from here on by hand
         assert logits.grad is not None
-        d_descriptor = return_head(model.head, moments.descriptor, logits.grad)
+        d_descriptor = return_head(model.head, outputs.descriptor, logits.grad)
         gradient, d_values = backpropagate_batch(
-            batch, folding.weights, moments, d_descriptor, self._threads, want_values=values.requires_grad
+            batch, folding.weights, outputs, d_descriptor, self._threads, want_values=values.requires_grad
         )
         folding.give_back(gradient)
         if d_values is not None:
@@ -125,7 +125,7 @@ def return_head(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubl
 
 
 def backpropagate_batch(
-    batch: Batch, weights: Weights, moments: Moments, d_descriptor: Doubles, threads: int, *, want_values: bool
+    batch: Batch, weights: Weights, outputs: Outputs, d_descriptor: Doubles, threads: int, *, want_values: bool
 ) -> tuple[Array, Tensor | None]:
     """The gradient of the packed weights, and of the values (B, T, C) if wanted."""
     rows, length, _ = batch.shape
@@ -135,7 +135,7 @@ def backpropagate_batch(
 
     def work() -> None:
         backpropagate(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
-                      weights.packed, batch.pairs, moments.sums, d_descriptor, grads, d_values)  # fmt: skip
+                      weights.packed, batch.pairs, outputs.sums, d_descriptor, grads, d_values)  # fmt: skip
 
     with compile_aloud(backpropagate):
         run_together(work, min(threads, len(grads)))

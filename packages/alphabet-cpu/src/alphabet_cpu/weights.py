@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from alphabet_core import Alphabet, AlphabetConfig
+from alphabet_core import Alphabet
 from alphabet_core.frame import FixedFrame, Frame
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.lanes import LANES
@@ -52,23 +52,38 @@ def _read_frame(frame: Frame | FixedFrame) -> Tensor:
 
 @dataclass(frozen=True)
 class Weights:
-    """What the kernels take: the folded weights one behind the other, and the sizes that `layout.unpack` goes by."""
+    """What the kernels take.
+
+    packed: the folded weights one behind the other, with the sizes that `layout.unpack` goes by
+    head (K, 14 M), bias (K,): the affine head as it is, M modes in each bank
+    """
 
     sizes: tuple[int, int, int, int]
     packed: Array
+    head: Array
+    bias: Array
+    modes: int
 
 
-def pack(config: AlphabetConfig, folded: Sequence[NDArray[Any]]) -> Weights:
+def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> Weights:
     """The folded weights in one float32 array that begins a cache line."""
+    config, head = model.config, model.head
+    assert isinstance(head, nn.Linear)
     packed = allocate(sum(array.size for array in folded))
     np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
-    width, modes = (size + -size % LANES for size in (config.width, config.modes))
-    return Weights((config.channels, config.width, width, 2 * modes), packed)
+    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
+    return Weights(
+        sizes=(config.channels, config.width, width, columns),
+        packed=packed,
+        head=np.ascontiguousarray(head.weight.detach().numpy()),
+        bias=np.ascontiguousarray(head.bias.detach().numpy()),
+        modes=config.modes,
+    )
 
 
 def fold_and_pack(model: Alphabet) -> Weights:
     """The model's weights for a kernel that needs no gradients."""
-    return pack(model.config, [tensor.detach().numpy() for tensor in fold(model)])
+    return pack(model, [tensor.detach().numpy() for tensor in fold(model)])
 
 
 def _pad(tensor: Tensor, axis: int) -> Tensor:

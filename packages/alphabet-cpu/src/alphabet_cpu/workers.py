@@ -22,6 +22,7 @@ Job = tuple[Task, "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
+_ready: set[Any] = set()  # kernels that have run
 _inside, _configured = 0, 1  # callers between whose kernels torch has one thread, and what it had before
 
 
@@ -64,13 +65,14 @@ def run_together(task: Task, threads: int) -> None:
 @contextmanager
 def compile_aloud(kernel: Any) -> Iterator[None]:
     """Around a kernel's call: if it is the first, and takes as long as compiling does, say what is going on."""
-    if kernel.signatures:
+    if kernel in _ready:
         yield
         return
     timer = threading.Timer(PATIENCE, lambda: print(COMPILING, file=sys.stderr, flush=True))
     timer.start()
     try:
         yield
+        _ready.add(kernel)
     finally:
         timer.cancel()
 
