@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, move_rows, multiply_rows, sigmoid
+from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, copy, multiply_rows, sigmoid
 from alphabet_cpu.lanes import broadcast, load, splat, store, total
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,13 +64,15 @@ def test_outer_products_accumulate(rows, inner, blocks):
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_move_and_clear():
-    buffer = np.arange(96, dtype=np.float32)
-    move_rows(buffer, 4, 2, 16)
-    assert (buffer[:32] == np.arange(64, 96)).all()
-    clear(buffer, 16, 48)
-    assert (buffer[16:48] == 0).all()
-    assert buffer[48] == 48
+def test_lanes_are_copied_and_cleared():
+    source, target = np.arange(96, dtype=np.float32), np.zeros(64, np.float32)
+    copy(source, 33, target, 16, 32)
+    assert (target[16:48] == np.arange(33, 65)).all()
+    assert not target[:16].any()
+    assert not target[48:].any()
+    clear(source, 16, 48)
+    assert (source[16:48] == 0).all()
+    assert source[48] == 48
 
 
 @given(count=st.integers(0, 300))

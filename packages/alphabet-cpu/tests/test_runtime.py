@@ -206,7 +206,7 @@ def test_no_two_threads_claim_the_same():
     @njit(nogil=True)
     def take(counter, taken):
         while True:
-            number = claim(counter)
+            number = claim(counter, 0)
             if number >= taken.size:
                 return
             taken[number] += 1

@@ -135,7 +135,7 @@ def clear(buffer, start, stop):
 
 
 @kernel
-def move_rows(buffer, source, count, width):
-    """Rows 0 ... count - 1 become those from row `source` on."""
-    for j in range(0, count * width, LANES):
-        store(buffer, j, load(buffer, source * width + j))
+def copy(source, start, target, at, count):
+    """target[at : at + count] = source[start : start + count], in whole lanes."""
+    for j in range(0, count, LANES):
+        store(target, at + j, load(source, start + j))

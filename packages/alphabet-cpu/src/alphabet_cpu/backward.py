@@ -183,7 +183,7 @@ def backpropagate(
     d_normed, d_stream = allocate(room * width), allocate(room * width)
     sum_grads = allocate(2 * MOMENTS * modes)
     while True:
-        group = claim(counter)
+        group = claim(counter, 0)
         if group >= groups:
             break
         d_matrix, d_taps_1, d_drive_1, d_transition_1, d_synthesis, d_through, d_taps_2, d_drive_2, d_transition_2 = (
@@ -194,7 +194,7 @@ def backpropagate(
             return_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], d_descriptor[row],
                         sum_grads.reshape(2, MOMENTS, modes))  # fmt: skip
             # Forward, everything kept.
-            project(values, row, length, channels, 0, length, valid, masked, matrix, width, projected, REACH)
+            project(values, row, length, channels, -REACH, length + REACH, valid, masked, matrix, width, projected)
             lift(projected, REACH, length, width, features, taps_1, lifted_1, gates_1, True, scale_1, token, valid,
                  masked)  # fmt: skip
             multiply_rows(lifted_1, 0, width, drive_1, columns, drive, 0, length)

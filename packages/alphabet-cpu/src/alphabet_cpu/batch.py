@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alphabet_cpu.conditioning import MOMENTS
-from alphabet_cpu.inference import HISTORY, run_sequences
+from alphabet_cpu.inference import HISTORY, REACH, run_tiles
 from alphabet_cpu.path import LAGS
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, run_together
 
 Mask = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
+# Sequences are split in time if there are few, not the same number for each thread, and they are this long.
+MANY, LONG = 4, 4096
 NOTHING: Mask = np.empty(0, np.uint8)
 assert max(LAGS) == HISTORY
 
@@ -56,22 +58,25 @@ class Outputs:
 
 
 def run_batch(batch: Batch, weights: Weights, threads: int) -> Outputs:
-    """The model's outputs, the sequences shared by so many threads."""
+    """The model's outputs by so many threads, which share the sequences or, if these are few and long, their tiles."""
     rows, length, _ = batch.shape
     outputs = Outputs(
         sums=np.zeros((rows, 2, MOMENTS, weights.sizes[3] // 2)),
         descriptor=np.empty((rows, 2, weights.modes, MOMENTS)),
         logits=np.empty((rows, len(weights.bias))),
     )
-    counter = np.zeros(1, np.int64)
+    _, _, width, columns = weights.sizes
+    carried = np.zeros((2, 2 * HISTORY * columns + 2 * REACH * width), np.float32)
+    counters = np.zeros(4, np.int64)
+    split = rows % threads != 0 and rows < MANY * threads and length >= LONG
 
     def work() -> None:
-        run_sequences(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
-                      weights.packed, weights.head, weights.bias, batch.pairs, outputs.sums, outputs.descriptor,
-                      outputs.logits)  # fmt: skip
+        run_tiles(batch.values, batch.valid, batch.gate, batch.masked, counters, split, rows, length, weights.sizes,
+                  weights.packed, weights.head, weights.bias, batch.pairs, outputs.sums, outputs.descriptor,
+                  outputs.logits, carried)  # fmt: skip
 
-    with compile_aloud(run_sequences):
-        run_together(work, min(threads, rows))
+    with compile_aloud(run_tiles):
+        run_together(work, threads if split else min(threads, rows))
     return outputs
 
 

@@ -6,11 +6,11 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import ROWS, allocate, clear, kernel, move_rows, multiply_rows, sigmoid
+from alphabet_cpu.arithmetic import ROWS, allocate, clear, copy, kernel, multiply_rows, sigmoid
 from alphabet_cpu.conditioning import MOMENTS, condition_sums, read_head
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
-from alphabet_cpu.memory import claim
+from alphabet_cpu.memory import claim, publish, wait_until
 
 TILE = 128
 REACH = 8  # of the lift's taps on either side
@@ -27,16 +27,18 @@ def clear_invalid(buffer, first, rows, width, token, valid):
 
 
 @kernel
-def project(values, row, length, channels, start, stop, valid, masked, matrix, width, out, out_row):
-    """Features of tokens start ... stop - 1 (Algorithm 1, line 4); zero at invalid tokens and past the end."""
-    whole = max(0, min(stop, length) - start) // ROWS * ROWS  # groups of eight must not read past the last value
-    multiply_rows(values, (row * length + start) * channels, channels, matrix, width, out, out_row * width, whole)
+def project(values, row, length, channels, start, stop, valid, masked, matrix, width, out):
+    """Features of tokens start ... stop - 1 (Algorithm 1, line 4); zero at invalid tokens and outside the sequence."""
+    first, last = max(start, 0), min(stop, length)
+    whole = max(0, last - first) // ROWS * ROWS  # groups of eight must not read past the last value
+    multiply_rows(values, (row * length + first) * channels, channels, matrix, width, out, (first - start) * width,
+                  whole)  # fmt: skip
     for t in range(start, stop):
-        o = (out_row + t - start) * width
+        o = (t - start) * width
         token = row * length + t
-        if t >= length or (masked and valid[token] == 0):
+        if t < 0 or t >= length or (masked and valid[token] == 0):
             clear(out, o, o + width)
-        elif t >= start + whole:
+        elif t >= first + whole:
             for v in range(0, width, LANES):
                 features = splat(0.0)
                 for c in range(channels):
@@ -150,43 +152,65 @@ def correlate(states, rows, columns, token, time, valid, masked, sums):
 
 
 @kernel
-def run_sequences(
-    values, valid, gate, masked, counter, rows, length, sizes, packed, head, bias, pairs, sums, descriptor, logits
+def run_tiles(
+    values, valid, gate, masked, counters, split, rows, length, sizes, packed, head, bias, pairs, sums, descriptor,
+    logits, carried,
 ):  # fmt: skip
-    """Moment sums, descriptors and logits of those sequences of values (B, T, C) that it can claim."""
+    """Moment sums, descriptors and logits of values (B, T, C), whole sequences or, if `split`, tiles as it claims them.
+
+    What a tile leaves to the next goes through `carried` (2, ...): the last four states of either bank and sixteen rows
+    of the stream, written and read by turns. Where other threads run the tiles before and behind, all three are handed
+    on in the order of the tiles, as counters 1 ... 3 tell; most of the work needs no waiting.
+    """
     channels, features, width, columns = sizes
     matrix, taps_1, drive_1, transition_1, synthesis, through, taps_2, drive_2, transition_2 = unpack(packed, sizes)
-    projected = allocate((TILE + 2 * REACH) * width)  # tokens from start - 8 on
+    projected = allocate((TILE + 3 * REACH) * width)  # from the tile's first token less 8 on
     lifted = allocate((TILE + REACH) * width)
-    stream = allocate((TILE + 3 * REACH) * width)  # tokens from start - 16 on
+    stream = allocate((TILE + 3 * REACH) * width)  # from the tile's first token less 16 on
     scale = allocate(TILE + REACH)
     drive = allocate((TILE + REACH) * columns)
-    direct = allocate((HISTORY + TILE) * columns)
-    cascaded = allocate((HISTORY + TILE + REACH) * columns)
+    states = allocate((HISTORY + TILE + REACH) * columns)
+    if not split:
+        carried = allocate(carried.size).reshape(carried.shape)
+    history, overlap = HISTORY * columns, 2 * REACH * width
+    tiles = -(-length // TILE)
     while True:
-        row = claim(counter)
+        piece = claim(counters, 0)
+        row, tile = (piece // tiles, piece % tiles) if split else (piece, 0)
         if row >= rows:
             break
-        clear(projected, 0, REACH * width)
-        clear(stream, 0, 2 * REACH * width)
-        clear(direct, 0, HISTORY * columns)
-        clear(cascaded, 0, HISTORY * columns)
-        project(values, row, length, channels, 0, REACH, valid, masked, matrix, width, projected, REACH)
-        done = 0  # tokens that the cascaded bank has seen
-        for start in range(0, length, TILE):
+        while True:
+            before, behind = carried[(tile + 1) % 2], carried[tile % 2]
+            start = tile * TILE
             stop = min(start + TILE, length)
             count, token = stop - start, row * length + start
-            project(values, row, length, channels, start + REACH, stop + REACH, valid, masked, matrix, width,
-                    projected, 2 * REACH)  # fmt: skip
+            project(values, row, length, channels, start - REACH, stop + REACH, valid, masked, matrix, width, projected)
             lift(projected, REACH, count, width, features, taps_1, lifted, lifted, False, scale, token, valid, masked)
             multiply_rows(lifted, 0, width, drive_1, columns, drive, 0, count)
-            transport(drive, scale, count, columns, transition_1, direct, token, gate, masked)
-            correlate(direct, count, columns, token, start, valid, masked, sums[row, 0])
-            multiply_rows(direct, HISTORY * columns, columns, synthesis, width, stream, 2 * REACH * width, count)
-            synthesize(lifted, scale, count, width, through, stream, 2 * REACH, token, valid, masked)
-            move_rows(direct, count, HISTORY, columns)
+            if split:
+                wait_until(counters, 1, piece)
+            copy(before, 0, states, 0, history)
+            if tile == 0:
+                clear(states, 0, history)
+            transport(drive, scale, count, columns, transition_1, states, token, gate, masked)
+            correlate(states, count, columns, token, start, valid, masked, sums[row, 0])
+            copy(states, count * columns, behind, 0, history)
+            if split:
+                publish(counters, 1, piece + 1)
 
-            ready = stop - REACH
+            multiply_rows(states, history, columns, synthesis, width, stream, overlap, count)
+            synthesize(lifted, scale, count, width, through, stream, 2 * REACH, token, valid, masked)
+            if split:
+                wait_until(counters, 2, piece)
+            copy(before, 2 * history, stream, 0, overlap)
+            if tile == 0:
+                clear(stream, 0, overlap)
+            copy(stream, count * width, behind, 2 * history, overlap)
+            if split:
+                publish(counters, 2, piece + 1)
+
+            # The second lift looks eight tokens ahead: this far the cascaded bank can go.
+            done, ready = max(0, start - REACH), stop - REACH
             if stop == length:
                 ready = length
                 clear(stream, (2 * REACH + count) * width, (3 * REACH + count) * width)
@@ -194,11 +218,19 @@ def run_sequences(
             lift(stream, done - start + 2 * REACH, count, width, features, taps_2, lifted, lifted, False, scale,
                  token, valid, masked)  # fmt: skip
             multiply_rows(lifted, 0, width, drive_2, columns, drive, 0, count)
-            transport(drive, scale, count, columns, transition_2, cascaded, token, valid, masked)
-            correlate(cascaded, count, columns, token, done, valid, masked, sums[row, 1])
-            move_rows(cascaded, count, HISTORY, columns)
-            done = ready
-            move_rows(projected, TILE, 2 * REACH, width)
-            move_rows(stream, TILE, 2 * REACH, width)
-        condition_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], descriptor[row])
-        read_head(descriptor[row], head, bias, logits[row])
+            if split:
+                wait_until(counters, 3, piece)
+            copy(before, history, states, 0, history)
+            if tile == 0:
+                clear(states, 0, history)
+            transport(drive, scale, count, columns, transition_2, states, token, valid, masked)
+            correlate(states, count, columns, token, done, valid, masked, sums[row, 1])
+            copy(states, count * columns, behind, history, history)
+            if stop == length:
+                condition_sums(sums[row], pairs[row if pairs.shape[0] > 1 else 0], descriptor[row])
+                read_head(descriptor[row], head, bias, logits[row])
+            if split:
+                publish(counters, 3, piece + 1)
+            if split or stop == length:
+                break
+            tile += 1
