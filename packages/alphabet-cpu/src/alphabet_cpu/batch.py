@@ -45,7 +45,7 @@ def read_batch(sequence: Sequence) -> Batch:
     valid, gate = (everything if mask is None else mask for mask in (sequence.valid, sequence.available))
     counts = [(valid[:, lag:] & valid[:, : max(0, length - lag)]).sum(dim=1) for lag in (0, *LAGS)]
     pairs = torch.stack(counts, dim=1).clamp(min=1).double().numpy()
-    return Batch((batch, length, channels), values, _bytes(valid), _bytes(gate), True, pairs)
+    return Batch((batch, length, channels), values, as_bytes(valid), as_bytes(gate), True, pairs)
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def run_batch(batch: Batch, weights: Weights, threads: int) -> Outputs:
     return outputs
 
 
-def _bytes(mask: Tensor) -> Mask:
+def as_bytes(mask: Tensor) -> Mask:
+    """A mask, flat, for the kernels."""
     array: Mask = mask.contiguous().view(-1).view(torch.uint8).numpy()
     return array

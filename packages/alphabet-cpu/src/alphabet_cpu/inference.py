@@ -7,8 +7,8 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 import numpy as np
 
 from alphabet_cpu.arithmetic import ROWS, allocate, clear, copy, kernel, multiply_rows, sigmoid
-from alphabet_cpu.conditioning import MOMENTS, condition_sums, read_head
-from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
+from alphabet_cpu.conditioning import condition_sums, read_head
+from alphabet_cpu.lanes import LANES, add_doubles, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
 from alphabet_cpu.memory import claim, publish, wait_until
 
@@ -117,7 +117,7 @@ def transport(drive, scale, rows, columns, transition, states, token, gate, mask
 @kernel
 def correlate(states, rows, columns, token, time, valid, masked, sums):
     """Lines 10 and 15: add energies and lag products of those states, in float64, to `sums` (7, modes)."""
-    partial = np.empty(MOMENTS * LANES, np.float32)
+    modes = columns // 2
     for column in range(0, columns, 2 * LANES):
         energy = re_1 = im_1 = re_2 = im_2 = re_4 = im_4 = splat(0.0)
         for i in range(rows):
@@ -139,16 +139,14 @@ def correlate(states, rows, columns, token, time, valid, masked, sums):
                 q_re, q_im = load(states, o - 4 * columns), load(states, o - 4 * columns + LANES)
                 re_4 = re_4 + z_re * q_re + z_im * q_im
                 im_4 = im_4 + z_im * q_re - z_re * q_im
-        store(partial, 0, energy)
-        store(partial, LANES, re_1)
-        store(partial, 2 * LANES, im_1)
-        store(partial, 3 * LANES, re_2)
-        store(partial, 4 * LANES, im_2)
-        store(partial, 5 * LANES, re_4)
-        store(partial, 6 * LANES, im_4)
-        for moment in range(MOMENTS):
-            for lane in range(LANES):
-                sums[moment, column // 2 + lane] += np.float64(partial[moment * LANES + lane])
+        at = column // 2
+        add_doubles(sums, at, energy)
+        add_doubles(sums, at + modes, re_1)
+        add_doubles(sums, at + 2 * modes, im_1)
+        add_doubles(sums, at + 3 * modes, re_2)
+        add_doubles(sums, at + 4 * modes, im_2)
+        add_doubles(sums, at + 5 * modes, re_4)
+        add_doubles(sums, at + 6 * modes, im_4)
 
 
 @kernel

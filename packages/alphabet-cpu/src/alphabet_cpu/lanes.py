@@ -83,6 +83,20 @@ def store(_typing, array, index, value):
 
 
 @intrinsic
+def add_doubles(_typing, array, index, value):
+    """Add to array[index] ... array[index + 15], which are float64; of more than one dimension, counted flat."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address = _address(context, builder, signature.args, values)
+        doubles = ir.VectorType(ir.DoubleType(), LANES)
+        place = builder.bitcast(address, doubles.as_pointer())
+        builder.store(builder.fadd(builder.load(place, align=8), builder.fpext(values[2], doubles)), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
 def broadcast(_typing, array, index):
     """array[index] in every lane."""
 
