@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from alphabet_core import Alphabet
+from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_core.frame import FixedFrame, Frame
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.lanes import LANES
 
 Array = NDArray[np.float32]
+TAPS_AND_BIAS = 6
 
 
 def fold(model: Alphabet) -> list[Tensor]:
@@ -65,19 +66,30 @@ class Weights:
     modes: int
 
 
+def count_sizes(config: AlphabetConfig) -> tuple[tuple[int, int, int, int], int]:
+    """The sizes that the kernels go by, and how many packed weights that makes."""
+    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
+    count = (config.channels + 2 * TAPS_AND_BIAS + 1) * width + (3 * width + 2) * columns
+    return (config.channels, config.width, width, columns), count
+
+
 def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> Weights:
     """The folded weights in one float32 array that begins a cache line."""
-    config, head = model.config, model.head
-    assert isinstance(head, nn.Linear)
-    packed = allocate(sum(array.size for array in folded))
+    packed = allocate(count_sizes(model.config)[1])
     np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
-    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
+    return weigh(model, packed)
+
+
+def weigh(model: Alphabet, packed: Array) -> Weights:
+    """Packed weights with all that belongs to them."""
+    head = model.head
+    assert isinstance(head, nn.Linear)
     return Weights(
-        sizes=(config.channels, config.width, width, columns),
+        sizes=count_sizes(model.config)[0],
         packed=packed,
         head=np.ascontiguousarray(head.weight.detach().numpy()),
         bias=np.ascontiguousarray(head.bias.detach().numpy()),
-        modes=config.modes,
+        modes=model.config.modes,
     )
 
 
