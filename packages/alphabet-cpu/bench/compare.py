@@ -9,6 +9,7 @@ import json
 import math
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from alphabet_baselines import FAMILIES, build, match_parameters
 from alphabet_core import TrainingStep, value_checks
-from alphabet_cpu import CpuRuntime, CpuTrainer
+from alphabet_cpu import CpuRuntime, CpuStream, CpuTrainer
 from alphabet_cpu.lanes import LANES, load, store
 from numba import njit
 
@@ -33,6 +34,8 @@ MATCHED = [
 # Dynamo refuses torch's recurrent layers, and unrolls Mamba's loop token by token: minutes for one compilation.
 NOT_COMPILED = ("mamba", "gru", "lstm")
 PHASES = ("inference", "step")
+# Per token at (D, M) = (64, 16): three products with a matrix of 64 x 32, two lifts of five taps.
+MULTIPLY_ADDS = 3 * 64 * 32 + 2 * 5 * 64
 PAUSE = 0.03
 Arm = Callable[[], object]
 
@@ -110,9 +113,11 @@ def run_row(row: tuple[str, int, int, int], rounds: int, *, compiled: bool) -> d
             if kind == "matched":
                 match = match_parameters(family, target, channels=CHANNELS, outputs=OUTPUTS)
                 choice, native = match.choice, match.width
+            say(f"{kind} {batch, length, width}, {phase}: looking for the fastest {entry.title}")
             names[family], arms[family] = fastest_arm(family, choice, native, phase, data, compiled=compiled)
         samples: dict[str, list[float]] = {name: [] for name in arms}
         for number in range(rounds + 1):
+            say(f"{kind} {batch, length, width}, {phase}: round {number} of {rounds}")
             for name, arm in arms.items():
                 seconds = time_once(arm)
                 if number:  # the first round warms up
@@ -129,8 +134,15 @@ def run_row(row: tuple[str, int, int, int], rounds: int, *, compiled: bool) -> d
             "geometric_mean": mean,
             "samples": samples,
         }
+        say("")
         print_phase(result, phase)
     return result
+
+
+def say(what: str) -> None:
+    """On one line that the next one replaces; compiling the families takes minutes."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
 
 def print_phase(result: dict[str, Any], phase: str) -> None:
@@ -171,16 +183,55 @@ def measure_peak(seconds: float = 0.05) -> float:
     return 20 * LANES * count / best
 
 
-def measure_lengths(lengths: list[int]) -> dict[int, float]:
-    """Nanoseconds per token of inference, one sequence, by length; all lengths next to each other in every round."""
+def measure_lengths(lengths: list[int], tokens: int, rounds: int = 9) -> dict[int, float]:
+    """Nanoseconds per token of inference on all threads by length, the same number of tokens each time.
+
+    All lengths run next to each other in every round; the figure is the first length's median times the median ratio.
+    """
     torch.manual_seed(0)
-    runtime = CpuRuntime(build("alphabet", channels=2, outputs=5, width=64, choice=(16,)))  # type: ignore[arg-type]
-    inputs = {length: torch.randn(1, length, 2) for length in lengths}
+    runtime = CpuRuntime(build("alphabet", channels=CHANNELS, outputs=OUTPUTS, width=64, choice=(16,)))  # type: ignore[arg-type]
+    inputs = {length: torch.randn(max(1, tokens // length), length, CHANNELS) for length in lengths}
     samples: dict[int, list[float]] = {length: [] for length in lengths}
-    for _ in range(7):
+    for _ in range(rounds):
         for length, values in inputs.items():
-            samples[length].append(time_once(lambda v=values: runtime(v), 0.05) / length)
-    return {length: 1e9 * min(times) for length, times in samples.items()}
+            samples[length].append(time_once(lambda v=values: runtime(v), 0.05) / values[..., 0].numel())
+    first = samples[lengths[0]]
+    return {
+        length: 1e9 * statistics.median(first) * statistics.median(a / b for a, b in zip(times, first, strict=True))
+        for length, times in samples.items()
+    }
+
+
+def measure_stream(tokens: int = 5000) -> float:
+    """Microseconds per token pushed into one stream."""
+    torch.manual_seed(0)
+    stream = CpuStream(build("alphabet", channels=CHANNELS, outputs=OUTPUTS, width=64, choice=(16,)))  # type: ignore[arg-type]
+    token = np.ones(CHANNELS, np.float32)
+
+    def push() -> None:
+        for _ in range(tokens):
+            stream.push(token)
+
+    return 1e6 * statistics.median(time_once(push) for _ in range(5)) / tokens
+
+
+def print_figures(report: dict[str, Any]) -> None:
+    """What does not depend on the families."""
+    peak, threads = report["peak_flops_per_core"], report["threads"]
+    print(f"\nmultiply-add peak of one core, measured now: {peak / 1e9:.0f} GFLOP/s")
+    flops = 2 * MULTIPLY_ADDS / (report["nanoseconds_per_token"][512] * 1e-9)
+    print(
+        f"products and taps run at {flops / 1e9:.0f} GFLOP/s, {flops / (threads * peak):.0%} of {threads} cores' peak"
+    )
+    for name, title in (
+        ("nanoseconds_per_token", "262,144 tokens in sequences of this length"),
+        ("nanoseconds_per_token_of_one_sequence", "one sequence of this length"),
+    ):
+        print(f"nanoseconds per token, {threads} threads, {title}:")
+        first = report[name][512]
+        for length, nanoseconds in report[name].items():
+            print(f"  {length:8,d} {nanoseconds:7.1f}  {nanoseconds / first:5.2f} of the first")
+    print(f"a token pushed into a stream: {report['microseconds_per_pushed_token']:.1f} microseconds")
 
 
 def main() -> None:
@@ -207,15 +258,10 @@ def main() -> None:
                 json.dumps(report, indent=1) + "\n"
             )  # nothing is lost if the next row is interrupted
         report["peak_flops_per_core"] = measure_peak()
-        report["nanoseconds_per_token"] = measure_lengths([512, 4096, 32768, 262144])
-    print(f"\nmultiply-add peak of one core, measured now: {report['peak_flops_per_core'] / 1e9:.0f} GFLOP/s")
-    flops = 2 * 6500 / (report["nanoseconds_per_token"][4096] * 1e-9)
-    print(
-        f"inference runs at {flops / 1e9:.0f} GFLOP/s of matrix work, {flops / report['peak_flops_per_core']:.0%} of it"
-    )
-    print("nanoseconds per token, one sequence on one core, by length:")
-    for length, nanoseconds in report["nanoseconds_per_token"].items():
-        print(f"  {length:8,d} {nanoseconds:7.1f}")
+        report["nanoseconds_per_token"] = measure_lengths([512, 4096, 32768, 262144], 262144)
+        report["nanoseconds_per_token_of_one_sequence"] = measure_lengths([512, 4096, 32768, 262144], 1)
+        report["microseconds_per_pushed_token"] = measure_stream()
+    print_figures(report)
     options.json.write_text(json.dumps(report, indent=1) + "\n")
     print(f"raw samples and all figures: {options.json}")
 

@@ -11,14 +11,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, value_checks
+from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, read_sequence, value_checks
 from alphabet_cpu import CpuRuntime
+from alphabet_cpu.batch import LONG, read_batch, run_batch
 from alphabet_cpu.memory import claim
+from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
 from cpu_models import MASKS, SIZES, make_batch, make_model
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
+
+
+def run_python(code):
+    """In a process of its own, which finds the test models."""
+    here = str(Path(__file__).parent)
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r})\n{code}"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result
 
 
 def difference(model, values, **masks):
@@ -52,6 +65,44 @@ def test_any_size_agrees(length, modes, extra, seed):
     model = make_model(1, 2 * modes + extra, modes, 2, seed=seed)
     values, masks = make_batch(2, length, 1, MASKS[seed % 4], seed)
     assert difference(model, values, **masks) < 1e-6
+
+
+@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("length", [LONG, LONG + 1, LONG + 137])
+def test_few_long_sequences_are_split_in_time_and_nothing_changes(batch, length, masks):
+    model = make_model(1, 16, 4, 3)
+    values, given_masks = make_batch(batch, length, 1, masks)
+    assert difference(model, values, **given_masks) < 1e-6
+    batch_of = read_batch(read_sequence(values, channels=1, like=values, **given_masks))
+    alone, *shared = (run_batch(batch_of, fold_and_pack(model), threads) for threads in (1, 2, 4, 7))
+    for found in shared:
+        assert (found.sums == alone.sums).all()
+        assert (found.logits == alone.logits).all()
+
+
+def test_several_callers_split_at_once():
+    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, LONG, 1)
+    batch, weights = read_batch(read_sequence(values, channels=1, like=values)), fold_and_pack(model)
+    wanted = run_batch(batch, weights, 1).logits
+    with ThreadPoolExecutor(4) as pool:  # more callers and workers than there are processors
+        results = list(pool.map(lambda _: run_batch(batch, weights, 3).logits, range(24)))
+    assert all((logits == wanted).all() for logits in results)
+
+
+def test_extra_memory_does_not_grow_with_the_length():
+    code = (
+        "import resource, torch\n"
+        "from alphabet_core import value_checks\n"
+        "from alphabet_cpu import CpuRuntime\n"
+        "from cpu_models import make_model\n"
+        "runtime, values = CpuRuntime(make_model()), torch.randn(1, 1 << 20, 2)\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "with value_checks(False):\n"
+        "    runtime(values[:, :8192]); before = peak(); runtime(values); print(peak() - before)\n"
+    )
+    grown = int(run_python(code).stdout)  # kilobytes; the input alone is 8 MB, one feature of each token 4 MB
+    assert grown < 1000
 
 
 def test_a_frame_away_from_its_base_is_right():
@@ -173,12 +224,7 @@ def test_a_forked_child_can_go_on():
         "child = context.Process(target=lambda: queue.put(runtime(values).tolist())); child.start(); "
         "found = queue.get(timeout=60); child.join(60); assert torch.equal(torch.tensor(found), wanted)"
     )
-    here = str(Path(__file__).parent)
-    result = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r}); {code}"],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    run_python(code)
 
 
 def test_the_thread_count_comes_back_after_an_error():

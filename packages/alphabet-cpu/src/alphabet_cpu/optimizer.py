@@ -21,7 +21,8 @@ def clip_and_move(table, clip_norm, rate, beta_1, beta_2, epsilon, decay, step):
     for i in range(len(table)):
         for g in view_floats(table[i, 1], table[i, 4]):
             squares += np.float64(g) * np.float64(g)
-    share = np.float32(min(1.0, clip_norm / (np.sqrt(squares) + CLIP_EPSILON)))
+    share = clip_norm / (np.sqrt(squares) + CLIP_EPSILON)
+    share = np.float32(1.0 if share > 1.0 else share)  # what is not a number stays so, as in torch
     kept, first, second = np.float32(1.0 - rate * decay), np.float32(1.0 - beta_1), np.float32(1.0 - beta_2)
     size = np.float32(rate / (1.0 - beta_1**step))
     root, least = np.float32(np.sqrt(1.0 - beta_2**step)), np.float32(epsilon)

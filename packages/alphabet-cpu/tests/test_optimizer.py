@@ -1,0 +1,164 @@
+"""The compiled update against torch's clipping, AdamW and the core's constraint."""
+
+import copy
+
+import pytest
+import torch
+from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
+from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
+from alphabet_cpu.trainer import list_moving
+from cpu_models import SIZES, make_batch, make_model
+
+
+def make_pair(recipe, sizes=SIZES[0]):
+    """A fused and a plain trainer of equal models; both have done a step, which is torch's in either."""
+    plain = TrainingStep(make_model(*sizes), recipe)
+    fused = CpuTrainer(copy.deepcopy(plain.model), recipe)
+    for step in (plain, fused):
+        set_gradients(step.model, seed=0)
+        step.update()
+    return fused, plain
+
+
+def set_gradients(model, seed, size=0.1):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = size * torch.randn(parameter.shape, generator=generator)
+
+
+def tensors_of(step):
+    """Everything that an update changes."""
+    states = [step.optimizer.state[parameter] for parameter in step.parameters]
+    return {
+        **dict(step.model.named_parameters()),
+        **dict(step.model.named_buffers()),
+        **{f"{name}.grad": parameter.grad for name, parameter in step.model.named_parameters()},
+        **{f"{i}.{name}": state[name] for i, state in enumerate(states) for name in state},
+    }
+
+
+def assert_equal(fused, plain, atol):
+    found, wanted = tensors_of(fused), tensors_of(plain)
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=atol, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("recipe", [*RECIPES.values(), Recipe(1e-3, 1e9, weight_decay=0.3), Recipe(0.5, 1.0)])
+@pytest.mark.parametrize("sizes", SIZES[:4])
+def test_updates_are_torchs(sizes, recipe):
+    fused, plain = make_pair(recipe, sizes)
+    for seed in range(1, 6):
+        for step in (fused, plain):
+            set_gradients(step.model, seed)
+            assert list_moving(step.optimizer) is not None
+            step.update()
+        assert not fused.model.direct.frame.tangent.any()
+    assert_equal(fused, plain, atol=3e-6)
+
+
+def test_large_rotations_take_as_many_squarings_as_they_need():
+    for size in (1e-4, 0.1, 3.0, 30.0):
+        model = make_model()
+        with torch.no_grad():
+            model.direct.frame.tangent.normal_(std=size)
+        wanted = copy.deepcopy(model).double()
+        wanted.direct.frame.rebase()
+        base, tangent = model.direct.frame.base.numpy(), model.direct.frame.tangent.detach().numpy()
+        trainer.rebase(base, tangent, trainer.TANGENT_SCALE)
+        assert (model.direct.frame.base.double() - wanted.direct.frame.base).abs().max() < 2e-6 * max(1.0, size)
+
+
+def test_frames_stay_orthonormal():
+    fused, _ = make_pair(RECIPES["C"])
+    for seed in range(200):
+        set_gradients(fused.model, seed)
+        fused.update()
+    for bank in fused.model.banks():
+        base = bank.frame.base.double()
+        assert (base.mT @ base - torch.eye(64, dtype=torch.float64)).abs().max() < 1e-6
+
+
+def test_a_step_by_the_reference_in_between_changes_nothing():
+    fused, plain = make_pair(RECIPES["B"])
+    values, _ = make_batch(4, 30, 2)
+    for clock in (None, torch.ones(4, 30), None):
+        for step in (fused, plain):
+            step(values, torch.arange(4), time_delta=clock)
+    assert_equal(fused, plain, atol=2e-5)
+
+
+def test_a_changed_learning_rate_holds_from_then_on():
+    fused, plain = make_pair(RECIPES["B"])
+    for step in (fused, plain):
+        step.optimizer.param_groups[0]["lr"] = 0.1
+        set_gradients(step.model, seed=1)
+        step.update()
+    assert_equal(fused, plain, atol=3e-6)
+
+
+def test_a_runtime_sees_what_a_step_changed():
+    fused, _ = make_pair(RECIPES["C"])
+    values, _ = make_batch(4, 30, 2)
+    runtime = CpuRuntime(fused.alphabet)
+    for _ in range(3):
+        fused.step(values, torch.arange(4))
+        with torch.no_grad():
+            assert (runtime(values) - fused.model(values)).abs().max() < 1e-6
+
+
+def test_only_torch_takes_other_settings():
+    fused, _ = make_pair(RECIPES["B"])
+    for name in ("amsgrad", "maximize"):
+        fused.optimizer.param_groups[0][name] = True
+        assert list_moving(fused.optimizer) is None
+        fused.optimizer.param_groups[0][name] = False
+    assert list_moving(fused.optimizer) is not None
+    fused.model.head.bias.grad = None
+    assert list_moving(fused.optimizer) is None
+    assert list_moving(CpuTrainer(make_model()).optimizer) is None  # the first step, before there is any state
+
+
+def test_gradients_that_are_not_finite_end_as_they_do_in_torch():
+    fused, plain = make_pair(RECIPES["B"])
+    for step in (fused, plain):
+        set_gradients(step.model, seed=1)
+        step.model.head.bias.grad[0] = torch.nan
+        step.update()
+        assert all(
+            parameter.isnan().all() for name, parameter in step.model.named_parameters() if "tangent" not in name
+        )
+
+
+@pytest.mark.parametrize("fault", ["clip", "rate", "decay", "moments", "frame"])
+def test_planted_faults_in_the_update_are_seen(fault, monkeypatch):
+    fused, plain = make_pair(RECIPES["B"])
+    move, rebase = trainer.clip_and_move, trainer.rebase
+
+    def broken_move(table, clip, rate, beta_1, beta_2, epsilon, decay, step):
+        if fault == "clip":
+            clip *= 2
+        elif fault == "rate":
+            rate *= 1.01
+        elif fault == "decay":
+            decay *= 100
+        elif fault == "moments":
+            table = table[:, [0, 1, 3, 2, 4]]
+        move(table, clip, rate, beta_1, beta_2, epsilon, decay, step)
+
+    monkeypatch.setattr(trainer, "clip_and_move", broken_move)
+    if fault == "frame":
+        monkeypatch.setattr(trainer, "rebase", lambda base, tangent, scale: rebase(base, tangent, -scale))
+    for step in (fused, plain):
+        set_gradients(step.model, seed=1, size=1.0)
+        step.update()
+    with pytest.raises(AssertionError):
+        assert_equal(fused, plain, atol=3e-6)
+
+
+def test_a_frozen_model_cannot_train():
+    model = make_model()
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    with pytest.raises(AlphabetError, match="no trainable parameter"):
+        CpuTrainer(model)
