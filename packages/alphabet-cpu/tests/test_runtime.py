@@ -116,6 +116,15 @@ def test_zero_drive_gives_the_reference_too():
     assert difference(make_model(), values, valid=torch.zeros(2, 40, dtype=torch.bool)) < 1e-6
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e19, 1e25, 1e36])
+def test_tiny_and_huge_values_give_the_reference_too(size):
+    values, _ = make_batch(2, 150, 2)
+    with torch.no_grad():
+        wanted = make_model()(size * values)
+    assert torch.isfinite(wanted).all()
+    assert difference(make_model(), size * values) < 2e-6
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_unchecked_nan_and_inf_reach_the_logits_of_their_row(bad):
     values, _ = make_batch(3, 90, 2)

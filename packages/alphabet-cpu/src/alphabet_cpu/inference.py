@@ -16,6 +16,7 @@ TILE = 128
 REACH = 8  # of the lift's taps on either side
 HISTORY = 4  # of the longest lag
 EPSILON = np.float32(1e-6)
+LARGE = np.float32(1e36)  # mean squares from here on are summed again
 
 
 @kernel
@@ -44,6 +45,15 @@ def project(values, row, length, channels, start, stop, valid, masked, matrix, w
                 for c in range(channels):
                     features = features + broadcast(values, token * channels + c) * load(matrix, c * width + v)
                 store(out, o + v, features)
+
+
+@kernel
+def mean_square(row, start, features):
+    """In float64, where the squares of large float32 features do not overflow."""
+    squares = 0.0
+    for j in range(start, start + features):
+        squares += np.float64(row[j]) * np.float64(row[j])
+    return squares / features
 
 
 @kernel
@@ -80,7 +90,11 @@ def lift(source, centre, rows, width, features, taps, out, gates, keep, scale, t
         for v in range(0, width, LANES):
             x = load(out, o + v)
             squares = squares + x * x
-        scale[i] = np.float32(1.0) / np.sqrt(total(squares) * share + EPSILON)
+        mean = total(squares) * share
+        if mean > LARGE:
+            scale[i] = 1.0 / np.sqrt(mean_square(out, o, features) + EPSILON)
+        else:
+            scale[i] = np.float32(1.0) / np.sqrt(mean + EPSILON)
 
 
 @kernel
