@@ -7,7 +7,8 @@ pairs       complex numbers as pairs of reals           streaming    StreamingAl
 attribution margins as exact sums over poles            plots        pictures of poles and predictions
 bounds      guarantees uniform in the input             spectra      population moments of known spectra
 training    TrainingStep, recipes, fit                  storage      save and load
-export      frozen copies, torch.export, ONNX           spectral_control  the moment-matched diagnostic
+export      frozen copies, torch.export, ONNX           folding      factors multiplied out, for fused runtimes
+spectral_control  the moment-matched diagnostic
 """
 
 from alphabet_core.attribution import (

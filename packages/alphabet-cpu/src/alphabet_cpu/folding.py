@@ -7,6 +7,7 @@ through a hundred small operations takes as long as the forward kernel. Elsewher
 import numpy as np
 import torch
 from alphabet_core import Alphabet
+from alphabet_core.folding import fold
 from alphabet_core.frame import Frame
 from alphabet_core.model import Bank
 from numpy.typing import NDArray
@@ -15,14 +16,14 @@ from torch import Tensor
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.layout import unpack
 from alphabet_cpu.unfolding import fold_at_base, return_fold
-from alphabet_cpu.weights import Array, Weights, count_sizes, fold, pack, weigh
+from alphabet_cpu.weights import Array, Weights, arrange, count_sizes, pack, weigh
 
 
 class FoldingByGraph:
-    """Any model: `fold` under autograd."""
+    """Any model: the core's `fold` under autograd."""
 
     def __init__(self, model: Alphabet) -> None:
-        self._folded = fold(model)
+        self._folded = arrange(fold(model), model.config.modes)
         self.weights = pack(model, [tensor.detach().numpy() for tensor in self._folded])
 
     def give_back(self, gradient: Array) -> None:

@@ -5,7 +5,7 @@ from alphabet_cpu.arithmetic import kernel
 
 @kernel
 def unpack(packed, sizes):
-    """Views of one flat array, as long as this takes, in the order of `weights.fold`; each a whole number of lanes.
+    """Views of one flat array, as long as this takes, in the order of `weights.arrange`; each a whole number of lanes.
 
     sizes: channels, features, and in whole lanes the features' width and the columns of all real and imaginary parts.
     """

@@ -1,4 +1,4 @@
-"""`weights.fold` and its derivative by hand, for frames at their base as after every training step; in float64.
+"""`alphabet_core.folding` and its derivative by hand, for frames at their base, as after every step; in float64.
 
 A gradient of complex z is dL/dRe + i dL/dIm; through w = a z it becomes conj(a) dw.
 """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
-from alphabet_core.frame import FixedFrame, Frame
+from alphabet_core.folding import Folded, FoldedBank, fold
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -18,37 +18,21 @@ Array = NDArray[np.float32]
 TAPS_AND_BIAS = 6
 
 
-def fold(model: Alphabet) -> list[Tensor]:
-    """The nine tensors of the inference kernel, as differentiable functions of the parameters.
+def arrange(folded: Folded, modes: int) -> list[Tensor]:
+    """The nine tensors of the kernels: rows and columns in whole lanes, real and imaginary parts next to each other."""
 
-    The norm's gain and the zero-order hold's complex gain are linear in the frame, the synthesis scale in its
-    transpose, so all three become part of the matrices. Computed in float64: folding adds no rounding of its own.
-    """
-    direct, cascaded, synthesis = model.direct, model.cascaded, model.synthesis
-    assert cascaded is not None
-    assert synthesis is not None
-    modes = model.config.modes
-    frames = [_read_frame(bank.frame) for bank in (direct, cascaded)]
-    folded = [_pad(model.project.weight.double(), 0).mT]
-    for bank, frame in zip((direct, cascaded), frames, strict=True):
-        taps = torch.cat((bank.lift.kernel, bank.lift.bias.unsqueeze(1)), dim=1)
-        transition, gain = bank.poles.hold(torch.ones((), dtype=torch.float64, device=taps.device))
-        frame_re, frame_im = (bank.norm.gain.double().unsqueeze(1) * frame).split(modes, dim=1)
-        gain_re, gain_im = gain.double().split(modes)
-        drive = torch.cat((frame_re * gain_re - frame_im * gain_im, frame_re * gain_im + frame_im * gain_re), dim=1)
-        folded += [_pad(taps.double(), 0).mT, _pad(_interleave(drive, modes), 0), _interleave(transition, modes)]
-    scale = synthesis.scale.double()
-    back = _pad(_interleave(scale.unsqueeze(1) * frames[0], modes), 0).mT
-    through = _pad(scale * synthesis.feedthrough.double() * direct.norm.gain.double(), 0)
-    return [*folded[:4], back, through, *folded[4:]]
+    def arrange_bank(bank: FoldedBank) -> list[Tensor]:
+        taps = torch.cat((bank.taps, bank.bias.unsqueeze(1)), dim=1)
+        drive = _pad(_interleave(bank.drive, modes), 0)
+        return [_pad(taps, 0).mT, drive, _interleave(bank.transition, modes)]
 
-
-def _read_frame(frame: Frame | FixedFrame) -> Tensor:
-    """The frame in float64; after a training step its tangent is zero, and the exponential can be left out."""
-    if isinstance(frame, Frame) and not frame.tangent.any():
-        return frame.to_first_order().double()
-    matrix: Tensor = frame()
-    return matrix.double()
+    return [
+        _pad(folded.project, 0).mT,
+        *arrange_bank(folded.direct),
+        _pad(_interleave(folded.synthesis, modes), 0).mT,
+        _pad(folded.through, 0),
+        *arrange_bank(folded.cascaded),
+    ]
 
 
 @dataclass(frozen=True)
@@ -95,7 +79,7 @@ def weigh(model: Alphabet, packed: Array) -> Weights:
 
 def fold_and_pack(model: Alphabet) -> Weights:
     """The model's weights for a kernel that needs no gradients."""
-    return pack(model, [tensor.detach().numpy() for tensor in fold(model)])
+    return pack(model, [tensor.detach().numpy() for tensor in arrange(fold(model), model.config.modes)])
 
 
 def _pad(tensor: Tensor, axis: int) -> Tensor:
@@ -108,5 +92,5 @@ def _pad(tensor: Tensor, axis: int) -> Tensor:
 
 def _interleave(packed: Tensor, modes: int) -> Tensor:
     """(..., 2M) packed to (..., 2 padded M): sixteen real parts, their sixteen imaginary parts, the next sixteen."""
-    re, im = (_pad(part.double(), -1).unflatten(-1, (-1, LANES)) for part in packed.split(modes, dim=-1))
+    re, im = (_pad(part, -1).unflatten(-1, (-1, LANES)) for part in packed.split(modes, dim=-1))
     return torch.stack((re, im), dim=-2).flatten(-3)
