@@ -107,6 +107,70 @@ def test_a_runtime_sees_what_a_step_changed():
             assert (runtime(values) - fused.model(values)).abs().max() < 1e-6
 
 
+def freeze_for_a_while(step, values):
+    weight = step.model.project.weight
+    weight.requires_grad_(False)
+    for _ in range(3):
+        step(values, torch.arange(4))
+    weight.requires_grad_(True)
+
+
+def store_by_columns(step, values):
+    weight = step.model.project.weight
+    weight.data = weight.data.T.contiguous().T
+
+
+def drop_decoupling(step, values):
+    step.optimizer.param_groups[0]["decoupled_weight_decay"] = False
+
+
+def choose_adam(step, values):
+    step.optimizer = torch.optim.Adam(step.parameters, lr=1e-3, weight_decay=0.1)
+
+
+def choose_sgd(step, values):
+    step.optimizer = torch.optim.SGD(step.parameters, lr=1e-2)
+
+
+def give_the_rate_as_a_tensor(step, values):
+    step.optimizer.param_groups[0]["lr"] = torch.tensor(0.01)
+
+
+def load_a_state(step, values):
+    step.optimizer.load_state_dict(copy.deepcopy(step.optimizer.state_dict()))
+
+
+CHANGES = [
+    freeze_for_a_while, store_by_columns, drop_decoupling, choose_adam, choose_sgd, give_the_rate_as_a_tensor,
+    load_a_state,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_steps_follow_the_reference_through(change):
+    values, _ = make_batch(4, 30, 2)
+    fused, plain = make_pair(Recipe(3e-3, 1.0, weight_decay=0.1))
+    for step in (fused, plain):
+        step(values, torch.arange(4))
+        change(step, values)
+        for _ in range(3):
+            step(values, torch.arange(4))
+    for (name, found), wanted in zip(fused.model.named_parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=3e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_hooks_of_the_optimizer_are_called_and_schedulers_content():
+    values, _ = make_batch(4, 30, 2)
+    fused, _ = make_pair(RECIPES["B"])
+    scheduler = torch.optim.lr_scheduler.StepLR(fused.optimizer, 1)
+    fused.step(values, torch.arange(4))
+    scheduler.step()  # warns if it has seen no step of the optimizer, and a warning is an error here
+    calls = []
+    fused.optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    fused.step(values, torch.arange(4))
+    assert calls == [1]
+
+
 def test_only_torch_takes_other_settings():
     fused, _ = make_pair(RECIPES["B"])
     for name in ("amsgrad", "maximize"):
@@ -135,7 +199,7 @@ def test_planted_faults_in_the_update_are_seen(fault, monkeypatch):
     fused, plain = make_pair(RECIPES["B"])
     move, rebase = trainer.clip_and_move, trainer.rebase
 
-    def broken_move(table, clip, rate, beta_1, beta_2, epsilon, decay, step):
+    def broken_move(table, clip, rate, beta_1, beta_2, epsilon, decay):
         if fault == "clip":
             clip *= 2
         elif fault == "rate":
@@ -143,8 +207,8 @@ def test_planted_faults_in_the_update_are_seen(fault, monkeypatch):
         elif fault == "decay":
             decay *= 100
         elif fault == "moments":
-            table = table[:, [0, 1, 3, 2, 4]]
-        move(table, clip, rate, beta_1, beta_2, epsilon, decay, step)
+            table = table[:, [0, 1, 3, 2, 4, 5]]
+        move(table, clip, rate, beta_1, beta_2, epsilon, decay)
 
     monkeypatch.setattr(trainer, "clip_and_move", broken_move)
     if fault == "frame":

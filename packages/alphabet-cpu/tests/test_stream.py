@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, StreamingAlphabet
+from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, StreamingAlphabet, value_checks
 from alphabet_cpu import CpuRuntime, CpuStream, stream, streaming
 from cpu_models import MASKS, SIZES, make_batch, make_model
 from hypothesis import given
@@ -134,6 +134,22 @@ def test_a_stream_keeps_the_model_it_began_with():
     assert torch.equal(began.feed(values).logits(), before)
 
 
+def test_another_default_dtype_changes_nothing():
+    model, (values, _) = make_model(), make_batch(1, 20, 2)
+    wanted = CpuStream(model).feed(values).logits()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(CpuStream(model).feed(values).logits(), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_unchecked_nan_reaches_the_logits():
+    values = torch.full((1, 20, 2), torch.nan)
+    with value_checks(False):
+        assert CpuStream(make_model()).feed(values).logits().isnan().all()
+
+
 def test_mistakes_say_what_to_do():
     model = make_model()
     one = CpuStream(model)
@@ -145,6 +161,8 @@ def test_mistakes_say_what_to_do():
         one.push([1.0, np.nan])
     with pytest.raises(AlphabetError, match="values must hold one stream; got 2"):
         one.feed(torch.randn(2, 5, 2))
+    with pytest.raises(AlphabetError, match="a stream runs on a regular grid"):
+        one.feed(torch.randn(1, 5, 2), time_delta=torch.ones(1, 5))
     assert one.tokens == 0
     values = torch.randn(1, 30, 2)
     assert torch.equal(one.feed(values).logits(), CpuStream(model).feed(values).logits())  # mistakes left no trace

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from alphabet_core import RECIPES, Alphabet, AlphabetConfig, AlphabetError, TrainingStep
-from alphabet_cpu import CpuTrainer, trainer
+from alphabet_core import RECIPES, Alphabet, AlphabetConfig, AlphabetError, Recipe, TrainingStep
+from alphabet_cpu import CpuTrainer, backward, trainer
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.layout import unpack
-from cpu_models import MASKS, SIZES, make_batch, make_model
+from cpu_models import DESIGNS, MASKS, SIZES, make_batch, make_model
 
 # Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
 # thousand terms: 100 * 6e-8 if roundings add up like noise, times some cancellation; or thrice the reference's error.
@@ -49,12 +49,42 @@ def assert_gradients_agree(model, values, targets, **given):
         assert error < max(CLOSE, SLACK * plain[name]), name
 
 
+@pytest.mark.parametrize(("batch", "length", "width"), DESIGNS)
+def test_every_gradient_at_the_designs_of_the_audit(batch, length, width):
+    torch.manual_seed(7)
+    model = Alphabet(AlphabetConfig(channels=2, width=width, modes=width // 4, outputs=5))
+    values, _ = make_batch(batch, length, 2, seed=7)
+    assert_gradients_agree(model, values, torch.arange(batch) % 5)
+
+
 @pytest.mark.parametrize("seed", [7, 11, 19])
 def test_every_gradient_at_the_anchor(seed):
     torch.manual_seed(seed)
     model = Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5))
     values, _ = make_batch(32, 512, 2, seed=seed)
     assert_gradients_agree(model, values, torch.arange(32) % 5)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e-6, 1e6, 1e20, 1e25, 1e30])
+def test_tiny_and_huge_values_have_the_right_gradients_too(size):
+    assert_gradients_agree(make_model(), size * make_batch(3, 60, 2)[0], torch.arange(3))
+
+
+def test_finite_differences_agree():
+    model, (values, _) = make_model(1, 8, 3, 2), make_batch(2, 30, 1)
+    found = gradients(CpuTrainer(model), values, torch.arange(2))
+    loss = TrainingStep(exact := copy.deepcopy(model).double())
+    for name, parameter in exact.named_parameters():
+        flat, step = parameter.data.view(-1), 1e-6
+        for index in range(0, flat.numel(), max(1, flat.numel() // 3)):
+            around = []
+            for sign in (1.0, -1.0):
+                flat[index] += sign * step
+                with torch.no_grad():
+                    around.append(float(loss.measure(exact(values.double()), torch.arange(2))))
+                flat[index] -= sign * step
+            difference = (around[0] - around[1]) / (2.0 * step)
+            assert float(found[name].view(-1)[index]) == pytest.approx(difference, rel=1e-3, abs=1e-5), name
 
 
 def test_a_frame_away_from_its_base_has_the_right_gradient():
@@ -114,17 +144,51 @@ def test_what_the_kernels_do_not_cover_takes_the_reference():
     assert CpuTrainer(make_model()).path(values) == "fused"
 
 
-def test_a_fixed_number_of_threads_repeats_bit_by_bit():
+def test_any_number_of_threads_gives_the_same_bit_by_bit():
     values, _ = make_batch(8, 70, 2)
+    before = torch.get_num_threads()
 
-    def train():
+    def train(threads):
         model = make_model()
+        torch.set_num_threads(threads)
         step = CpuTrainer(model)
         for _ in range(3):
             step.step(values, torch.arange(8) % 5)
         return [p.detach().clone() for p in model.parameters()]
 
-    assert all(torch.equal(a, b) for a, b in zip(train(), train(), strict=True))
+    try:
+        runs = [train(threads) for threads in (1, 1, 2, 3)]
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run, strict=True))
+
+
+def test_no_step_compiles_the_kernel_again():
+    for length in (1, 5, 6, 30):
+        for masks in MASKS:
+            values, given = make_batch(2, length, 2, masks)
+            CpuTrainer(make_model(), Recipe(1e-3, 1, weight_decay=0)).step(values, torch.arange(2), **given)
+    assert len(backward.backpropagate.overloads) == 1
+
+
+def test_a_frozen_part_gets_no_gradient():
+    values, _ = make_batch(4, 20, 2)
+    model = make_model()
+    model.head.requires_grad_(False)
+    step = CpuTrainer(model)
+    for _ in range(3):
+        step.step(values, torch.arange(4))
+    assert model.head.weight.grad is None
+    assert model.project.weight.grad is not None
+
+
+def test_gradient_hooks_are_called():
+    values, _ = make_batch(4, 20, 2)
+    step, calls = CpuTrainer(make_model()), []
+    step.model.project.weight.register_hook(calls.append)
+    assert "a gradient hook is registered" in step.path(values)
+    step.step(values, torch.arange(4))
+    assert len(calls) == 1
 
 
 def test_mistakes_get_the_cores_words():

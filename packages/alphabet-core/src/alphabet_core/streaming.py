@@ -20,6 +20,10 @@ from alphabet_core.pairs import multiply
 from alphabet_core.scan import scan_chunked
 from alphabet_core.sequence import read_sequence
 
+NO_CLOCK = (
+    "time_delta: a stream runs on a regular grid, because the irregular lift's look-ahead has no bound in tokens; call "
+    "model(values, time_delta=...) on a window instead"
+)
 WAITING = ("waiting_valid", "waiting_gate")
 
 
@@ -89,10 +93,7 @@ class StreamingAlphabet:
     ) -> Self:
         """Append a chunk (batch, n, channels), n >= 0, with its masks."""
         if time_delta is not None:
-            raise AlphabetError(
-                "time_delta: a stream runs on a regular grid, because the irregular lift's look-ahead has no bound in "
-                "tokens; call model(values, time_delta=...) on a window instead"
-            )
+            raise AlphabetError(NO_CLOCK)
         if isinstance(values, Tensor) and tuple(values.shape) == (self.batch, 0, self.model.config.channels):
             return self
         sequence = read_sequence(

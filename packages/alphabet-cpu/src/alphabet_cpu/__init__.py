@@ -9,8 +9,9 @@ Compiled:
 inference   the forward pass, tile by tile                  backward      the gradients, sequence by sequence
 streaming   the forward pass at the end of a stream         optimizer     clipping, AdamW and the frames' constraint
 arithmetic  SiLU and small products on lanes                conditioning  moments to descriptor and logits, and back
-lanes       sixteen float32 values as one numba value       layout        what lies where in the packed weights
-memory      what threads share, and what torch owns
+unfolding   the fold at a frame's base, and its derivative  layout        what lies where in the packed weights
+lanes       sixteen float32 values as one numba value       memory        what threads share, and what torch owns
+compiling   how functions are compiled, and kept on disk
 """
 
 from alphabet_cpu.runtime import CpuRuntime

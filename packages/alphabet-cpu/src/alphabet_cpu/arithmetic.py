@@ -1,10 +1,8 @@
 """What the kernels compute with: SiLU's sigmoid on lanes, products with small matrices, and room to work in."""
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.lanes import (
     LANES,
     ROUNDING,
@@ -17,14 +15,12 @@ from alphabet_cpu.lanes import (
     scale_by_power,
     splat,
     store,
+    zero_below,
 )
 
 ROWS = 8
 STRIP = 64
 LINE = 64  # bytes of a cache line; lanes that straddle two cost two accesses
-
-# No fast-math: every kernel adds in the order in which it is written, so results repeat bit by bit.
-kernel: Any = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @kernel
@@ -40,9 +36,10 @@ def sigmoid(x):
     """1 / (1 + exp(-x)), within 3e-7.
 
     exp(-x) = 2**n 2**r with |r| <= 1/2 and a polynomial for the latter. A division would cost as much as all the rest;
-    a Newton step and one of third order from the bits of the denominator do not. Beyond |x| = 60 nothing changes that
-    float32 could show.
+    a Newton step and one of third order from the bits of the denominator do not. Below -60 it is zero, so that x times
+    it does not grow again for huge x.
     """
+    given = x
     x = minimum(maximum(x, splat(-60.0)), splat(60.0))
     rounded = multiply_add(x, splat(-1.4426950408889634), splat(ROUNDING))
     r = multiply_add(x, splat(-1.4426950408889634), ROUNDING - rounded)
@@ -55,7 +52,7 @@ def sigmoid(x):
     y = guess_reciprocal(d)
     y = y * (2.0 - d * y)
     error = 1.0 - d * y
-    return (error * error + error) * y + y
+    return zero_below(given, (error * error + error) * y + y)
 
 
 @kernel

@@ -7,7 +7,8 @@ rule, row by row.
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, kernel, multiply_rows
+from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, multiply_rows
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.conditioning import MOMENTS, return_sums
 from alphabet_cpu.inference import HISTORY, REACH, clear_invalid, lift, project, synthesize, transport
 from alphabet_cpu.lanes import LANES, broadcast, load, splat, store, total
@@ -86,10 +87,10 @@ def return_lift(
         aligned = splat(0.0)
         for v in range(0, width, LANES):
             aligned = aligned + load(lifted, h + v) * load(d_normed, h + v)
-        shrink = total(aligned) * scale[t] * scale[t] * share
+        shrink = total(aligned) * scale[t] * share
         for v in range(0, width, LANES):
             x, gate = load(lifted, h + v), load(gates, h + v)
-            d = load(d_normed, h + v) - x * shrink
+            d = load(d_normed, h + v) - x * scale[t] * shrink
             if not alone:
                 d = d + load(d_lifted, h + v)
             store(d_pre, (REACH + t) * width + v, d * (gate + x * (1.0 - gate)))
@@ -122,9 +123,9 @@ def return_through(d_stream, lifted, scale, rows, width, through, d_through, d_n
         share, d_share = load(through, v), load(d_through, v)
         for t in range(rows):
             o = t * width + v
-            d = load(d_stream, o) * scale[t]
-            d_share = d_share + d * load(lifted, o)
-            store(d_normed, o, load(d_normed, o) + d * share)
+            d = load(d_stream, o)
+            d_share = d_share + d * (load(lifted, o) * scale[t])
+            store(d_normed, o, load(d_normed, o) + d * (share * scale[t]))
         store(d_through, v, d_share)
 
 

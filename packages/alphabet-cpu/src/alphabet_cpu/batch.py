@@ -39,7 +39,7 @@ def read_batch(sequence: Sequence) -> Batch:
     batch, length, channels = sequence.values.shape
     values = sequence.values.detach().contiguous().view(-1).numpy()
     if sequence.available is None and sequence.valid is None:
-        pairs = np.array([[max(1.0, length - lag) for lag in (0, *LAGS)]])
+        pairs = np.array([[max(1.0, float(length - lag)) for lag in (0, *LAGS)]])
         return Batch((batch, length, channels), values, NOTHING, NOTHING, False, pairs)
     everything = torch.ones((batch, length), dtype=torch.bool)
     valid, gate = (everything if mask is None else mask for mask in (sequence.valid, sequence.available))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import kernel
+from alphabet_cpu.compiling import kernel
 
 MOMENTS = 7  # energy, and the real and imaginary parts of three lags
 LAG_COUNT = (MOMENTS - 1) // 2

@@ -62,8 +62,7 @@ class FoldingAtBase:
         return_fold(*self._arrays, *self._synthesis, self.weights.sizes, gradient, project, *banks, *synthesis)
         for tensors, gradients in zip((*self._banks, self._others), (*banks, (project, *synthesis)), strict=True):
             for tensor, found in zip(tensors, gradients, strict=True):
-                if tensor.requires_grad:  # all but the frame's base
-                    add_gradient(tensor, found)
+                add_gradient(tensor, found)
 
 
 def _list_bank(bank: Bank) -> tuple[Tensor, ...]:
@@ -81,6 +80,8 @@ def _read(tensor: Tensor) -> Array:
 
 
 def add_gradient(parameter: Tensor, gradient: NDArray[np.float32] | NDArray[np.float64]) -> None:
-    """Add to the parameter's `.grad`."""
-    tensor = torch.from_numpy(np.ascontiguousarray(gradient, dtype=np.float32))
+    """Add to the `.grad` of a parameter that wants one, in the parameter's own strides as autograd does."""
+    if not parameter.requires_grad:
+        return
+    tensor = torch.empty_like(parameter).copy_(torch.from_numpy(gradient))
     parameter.grad = tensor if parameter.grad is None else parameter.grad + tensor

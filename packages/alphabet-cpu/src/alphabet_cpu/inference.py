@@ -5,18 +5,22 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 """
 
 import numpy as np
+from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
+from alphabet_core.norm import EPSILON as NORM_EPSILON
 
-from alphabet_cpu.arithmetic import ROWS, allocate, clear, copy, kernel, multiply_rows, sigmoid
+from alphabet_cpu.arithmetic import ROWS, allocate, clear, copy, multiply_rows, sigmoid
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.conditioning import condition_sums, read_head
 from alphabet_cpu.lanes import LANES, add_doubles, broadcast, load, splat, store, total
 from alphabet_cpu.layout import unpack
 from alphabet_cpu.memory import claim, publish, wait_until
 
 TILE = 128
-REACH = 8  # of the lift's taps on either side
+REACH = LIFT_REACH  # of the lift's taps on either side
 HISTORY = 4  # of the longest lag
-EPSILON = np.float32(1e-6)
+EPSILON = np.float32(NORM_EPSILON)
 LARGE = np.float32(1e36)  # mean squares from here on are summed again
+assert LIFT_OFFSETS == (-8, -4, 0, 4, 8)  # `lift` writes them out
 
 
 @kernel

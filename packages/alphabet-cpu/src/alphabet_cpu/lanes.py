@@ -38,7 +38,8 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, kind, _FLOATS)
 
 
-def _address(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+def address_of(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    """Of the element values[1] of the array values[0]; of more than one dimension, counted flat."""
     data = context.make_array(kinds[0])(context, builder, value=values[0]).data
     return builder.gep(data, [context.cast(builder, values[1], kinds[1], types.intp)])
 
@@ -64,7 +65,7 @@ def load(_typing, array, index):
     """Lanes array[index] ... array[index + 15]."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args, values)
+        address = address_of(context, builder, signature.args, values)
         return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
 
     return lanes(array, index), generate
@@ -75,7 +76,7 @@ def store(_typing, array, index, value):
     """array[index] ... array[index + 15] = value."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args, values)
+        address = address_of(context, builder, signature.args, values)
         builder.store(values[2], builder.bitcast(address, _FLOATS.as_pointer()), align=4)
         return context.get_dummy_value()
 
@@ -87,7 +88,7 @@ def add_doubles(_typing, array, index, value):
     """Add to array[index] ... array[index + 15], which are float64; of more than one dimension, counted flat."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args, values)
+        address = address_of(context, builder, signature.args, values)
         doubles = ir.VectorType(ir.DoubleType(), LANES)
         place = builder.bitcast(address, doubles.as_pointer())
         builder.store(builder.fadd(builder.load(place, align=8), builder.fpext(values[2], doubles)), place, align=8)
@@ -101,7 +102,7 @@ def broadcast(_typing, array, index):
     """array[index] in every lane."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return _spread(builder, builder.load(_address(context, builder, signature.args, values)))
+        return _spread(builder, builder.load(address_of(context, builder, signature.args, values)))
 
     return lanes(array, index), generate
 
@@ -146,6 +147,20 @@ def guess_reciprocal(_typing, value):
         return builder.bitcast(builder.sub(_integers(0x7EF311C7), bits), _FLOATS)
 
     return lanes(value), generate
+
+
+LOWEST = -60.0
+
+
+@intrinsic
+def zero_below(_typing, value, result):
+    """`result`, but zero where value < -60."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        low = builder.fcmp_ordered("<", values[0], ir.Constant(_FLOATS, [LOWEST] * LANES))
+        return builder.select(low, ir.Constant(_FLOATS, [0.0] * LANES), values[1])
+
+    return lanes(value, result), generate
 
 
 def _binary(emit: Callable[[Any, Any], Any]) -> Any:

@@ -1,6 +1,10 @@
 """The folded weights as one array: what lies where."""
 
-from alphabet_cpu.arithmetic import kernel
+from alphabet_core.grid import LIFT_OFFSETS
+
+from alphabet_cpu.compiling import kernel
+
+TAPS = len(LIFT_OFFSETS)
 
 
 @kernel
@@ -10,7 +14,7 @@ def unpack(packed, sizes):
     sizes: channels, features, and in whole lanes the features' width and the columns of all real and imaginary parts.
     """
     channels, _, width, columns = sizes
-    project, taps, square = channels * width, 6 * width, width * columns
+    project, taps, square = channels * width, (TAPS + 1) * width, width * columns
     a = project
     b = a + taps
     c = b + square

@@ -1,5 +1,6 @@
 """What a compiled function shares with others: numbers that threads claim, and memory that torch owns."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,11 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from alphabet_cpu.arithmetic import kernel
+from alphabet_cpu.compiling import kernel
+from alphabet_cpu.lanes import address_of
 
-
-def _address(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """Of values[0][values[1]]."""
-    data = context.make_array(kinds[0])(context, builder, value=values[0]).data
-    return builder.gep(data, [context.cast(builder, values[1], kinds[1], types.intp)])
+PATIENCE = 1000  # looks, some microseconds
+_give_way = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
 
 
 @intrinsic
@@ -21,7 +20,7 @@ def claim(_typing, counters, index):
     """counters[index], which then counts one up; of the threads that share the int64 array no two get the same."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args, values)
+        address = address_of(context, builder, signature.args, values)
         return builder.atomic_rmw("add", address, ir.Constant(ir.IntType(64), 1), "monotonic")
 
     return types.int64(counters, index), generate
@@ -30,7 +29,7 @@ def claim(_typing, counters, index):
 @intrinsic
 def _read(_typing, counters, index):
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.load_atomic(_address(context, builder, signature.args, values), "acquire", 8)
+        return builder.load_atomic(address_of(context, builder, signature.args, values), "acquire", 8)
 
     return types.int64(counters, index), generate
 
@@ -41,7 +40,7 @@ def publish(_typing, counters, index, value):
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         number = context.cast(builder, values[2], signature.args[2], types.int64)
-        builder.store_atomic(number, _address(context, builder, signature.args, values), "release", 8)
+        builder.store_atomic(number, address_of(context, builder, signature.args, values), "release", 8)
         return context.get_dummy_value()
 
     return types.void(counters, index, value), generate
@@ -51,11 +50,15 @@ def publish(_typing, counters, index, value):
 def wait_until(counters, index, value):
     """Until counters[index] has reached the value.
 
-    Threads claim work in the order in which it depends on each other, so what is waited for is being done by a thread
-    that runs; the wait is short, and a system call would be longer.
+    Threads claim work in the order in which it depends on each other, so what is waited for has been begun by another
+    thread, and as a rule that thread runs: the wait is short, and a system call would be longer. Where the system has
+    taken its processor away, it may have this one.
     """
+    looks = 0
     while _read(counters, index) < value:
-        pass
+        looks += 1
+        if looks % PATIENCE == 0:
+            _give_way()
 
 
 @intrinsic
@@ -70,3 +73,16 @@ def _as_pointer(_typing, address):
 def view_floats(address, count):
     """The float32 numbers at an address, such as `tensor.data_ptr()`; the tensor must be contiguous and stay alive."""
     return carray(_as_pointer(address), count, np.float32)
+
+
+@kernel
+def same_floats(table, kept):
+    """Whether the float32 numbers of a table's rows, address and count, are bit by bit those that were kept."""
+    at = 0
+    for i in range(len(table)):
+        found = view_floats(table[i, 0], table[i, 1]).view(np.uint32)
+        wanted = kept[at : at + found.size].view(np.uint32)
+        if wanted.size != found.size or (found != wanted).any():
+            return False
+        at += found.size
+    return at == kept.size

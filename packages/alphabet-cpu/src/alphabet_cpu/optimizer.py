@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from alphabet_cpu.arithmetic import accumulate_outer, allocate, kernel, multiply_rows
+from alphabet_cpu.arithmetic import accumulate_outer, allocate, multiply_rows
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.lanes import LANES
 from alphabet_cpu.memory import view_floats
 
@@ -12,22 +13,24 @@ SERIES_REACH = 0.1
 
 
 @kernel
-def clip_and_move(table, clip_norm, rate, beta_1, beta_2, epsilon, decay, step):
+def clip_and_move(table, clip_norm, rate, beta_1, beta_2, epsilon, decay):
     """AdamW with gradients clipped to a global norm, as `torch.optim.AdamW` does it; the gradients stay clipped.
 
-    A row of `table` is a parameter: the addresses of its values, gradient, first and second moment, and its size.
+    A row of `table` is a parameter: the addresses of its values, gradient, both moments and step count, and its size.
     """
     squares = 0.0
     for i in range(len(table)):
-        for g in view_floats(table[i, 1], table[i, 4]):
+        for g in view_floats(table[i, 1], table[i, 5]):
             squares += np.float64(g) * np.float64(g)
     share = clip_norm / (np.sqrt(squares) + CLIP_EPSILON)
     share = np.float32(1.0 if share > 1.0 else share)  # what is not a number stays so, as in torch
     kept, first, second = np.float32(1.0 - rate * decay), np.float32(1.0 - beta_1), np.float32(1.0 - beta_2)
-    size = np.float32(rate / (1.0 - beta_1**step))
-    root, least = np.float32(np.sqrt(1.0 - beta_2**step)), np.float32(epsilon)
+    least = np.float32(epsilon)
     for i in range(len(table)):
-        count = table[i, 4]
+        count, steps = table[i, 5], view_floats(table[i, 4], 1)
+        steps[0] += np.float32(1.0)
+        step = np.float64(steps[0])
+        size, root = np.float32(rate / (1.0 - beta_1**step)), np.float32(np.sqrt(1.0 - beta_2**step))
         values, gradient = view_floats(table[i, 0], count), view_floats(table[i, 1], count)
         mean, square = view_floats(table[i, 2], count), view_floats(table[i, 3], count)
         for j in range(count):

@@ -1,14 +1,14 @@
 """CpuRuntime: the model's logits by the fused kernel where it applies, by the reference everywhere else."""
 
-from collections.abc import Iterator
-
+import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
-from torch import Tensor, nn
+from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
-from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
-from alphabet_cpu.weights import Weights, fold_and_pack
+from alphabet_cpu.memory import same_floats
+from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet, walk_tensors
+from alphabet_cpu.weights import Array, Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
 
@@ -22,7 +22,7 @@ class CpuRuntime(Pathfinder):
     def __init__(self, model: Alphabet) -> None:
         self.model = self.alphabet = require_alphabet(model)
         self._weights: Weights | None = None
-        self._versions: list[tuple[int, int]] = []
+        self._folded_from: Array = np.empty(0, np.float32)
 
     def __repr__(self) -> str:
         return f"CpuRuntime({choose_path(self.model)}, {self.model.config})"
@@ -41,25 +41,18 @@ class CpuRuntime(Pathfinder):
         if choose_path(model, values, time_delta) != FUSED:
             logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
             return logits
-        sequence = read_sequence(
-            values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
-        )
         with one_torch_thread() as threads:
+            sequence = read_sequence(
+                values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
+            )
             outputs = run_batch(read_batch(sequence), self._fresh_weights(), threads)
             return torch.from_numpy(outputs.logits).float()
 
     def _fresh_weights(self) -> Weights:
-        """The folded weights, computed again only if a parameter or a buffer has changed since."""
-        versions = [(tensor.data_ptr(), tensor._version) for tensor in _walk_tensors(self.model)]
-        if self._weights is None or versions != self._versions:
-            self._weights, self._versions = fold_and_pack(self.model), versions
+        """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed."""
+        tensors = [tensor.detach().contiguous() for tensor in walk_tensors(self.model)]
+        table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in tensors])
+        if self._weights is None or not same_floats(table, self._folded_from):
+            self._weights = fold_and_pack(self.model)
+            self._folded_from = torch.cat([tensor.flatten() for tensor in tensors]).numpy()
         return self._weights
-
-
-def _walk_tensors(module: nn.Module) -> Iterator[Tensor]:
-    """Parameters and buffers, in a fifth of the time that `module.parameters()` takes: this runs at every call."""
-    for tensors in (module._parameters, module._buffers):
-        yield from (tensor for tensor in tensors.values() if tensor is not None)
-    for child in module._modules.values():
-        if child is not None:
-            yield from _walk_tensors(child)

@@ -1,10 +1,12 @@
 """CpuStream: one stream through a trained model, a few microseconds per token."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetError, read_sequence
+from alphabet_core.streaming import NO_CLOCK
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -32,7 +34,7 @@ class CpuStream:
         if path != FUSED:
             raise AlphabetError(f"model is not covered, {path}; alphabet_core.StreamingAlphabet streams every model")
         self.config = model.config
-        self._like = torch.empty(0)
+        self._like = torch.empty(0, dtype=torch.float32)
         self._weights = weights = fold_and_pack(model)
         self._head, self._bias = weights.head.copy(), weights.bias.copy()
         _, _, width, columns = weights.sizes
@@ -84,15 +86,23 @@ class CpuStream:
         if np.shape(token) != self._token.shape:
             raise AlphabetError(f"token must have shape {self._token.shape}; got {np.shape(token)}")
         self._token[:] = token
-        tokens = feed_tokens(self._token, EVERY, EVERY, self.tokens, *self._all)
-        if tokens < 0:
+        if not all(map(math.isfinite, self._token.tolist())):
             raise AlphabetError(
                 f"token must be finite; got {self._token.tolist()}. feed(values, observed=...) masks gaps"
             )
-        self.tokens = tokens
+        self.tokens = feed_tokens(self._token, EVERY, EVERY, self.tokens, *self._all)
 
-    def feed(self, values: Tensor, *, observed: Tensor | None = None, valid: Tensor | None = None) -> Self:
+    def feed(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Self:
         """Append a chunk (1, n, channels), n >= 0, with its masks."""
+        if time_delta is not None:
+            raise AlphabetError(NO_CLOCK)
         if isinstance(values, Tensor) and tuple(values.shape) == (1, 0, self.config.channels):
             return self
         sequence = read_sequence(values, channels=self.config.channels, like=self._like, observed=observed, valid=valid)
@@ -101,10 +111,7 @@ class CpuStream:
         given = EVERY if sequence.valid is None else as_bytes(sequence.valid)
         gate = EVERY if sequence.available is None else as_bytes(sequence.available)
         chunk = sequence.values.detach().contiguous().view(-1).numpy()
-        tokens = feed_tokens(chunk, given, gate, self.tokens, *self._all)
-        if tokens < 0:
-            raise AlphabetError("values must be finite where they are valid and observed")
-        self.tokens = tokens
+        self.tokens = feed_tokens(chunk, given, gate, self.tokens, *self._all)
         return self
 
     def describe(self) -> Tensor:

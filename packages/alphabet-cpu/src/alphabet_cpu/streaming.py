@@ -4,9 +4,8 @@ The direct bank runs eight tokens behind the input and the cascaded bank sixteen
 that a token allocates nothing.
 """
 
-import numpy as np
-
-from alphabet_cpu.arithmetic import clear, copy, kernel, multiply_rows
+from alphabet_cpu.arithmetic import clear, copy, multiply_rows
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.conditioning import condition_sums, read_head
 from alphabet_cpu.inference import HISTORY, REACH, correlate, lift, project, synthesize, transport
 from alphabet_cpu.layout import unpack
@@ -88,18 +87,11 @@ def advance(before, new, final, sizes, packed, memory, marks, sums):
 
 @kernel
 def feed_tokens(values, valid, gate, before, sizes, packed, memory, marks, sums, pairs):
-    """Append tokens values (n C,) with their masks (n,); returns how many there are now, or -1 if one is not finite.
-
-    Masks of length one hold for every token.
-    """
+    """Append tokens values (n C,) with their masks (n,), or (1,) for all of them; returns how many there are now."""
     channels, _, width, columns = sizes
     matrix = packed[: channels * width]
     window = view_memory(memory, width, columns)[0]
     length = values.size // channels
-    for t in range(length):
-        for c in range(channels):
-            if valid[t % valid.size] != 0 and not np.isfinite(values[t * channels + c]):
-                return -1
     for start in range(0, length, CHUNK):
         new = min(CHUNK, length - start)
         for i in range(new):

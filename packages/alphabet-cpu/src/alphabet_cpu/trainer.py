@@ -24,8 +24,8 @@ GROUPS = 32
 class CpuTrainer(Pathfinder, TrainingStep):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with its gradients from compiled kernels.
 
-    Optimizer, clipping and constraints are the core's own. What the kernels do not cover takes the reference's way;
-    `path(...)` says which a call takes, and why.
+    Clipping, AdamW and the frames' constraint are compiled too, on torch's own optimizer state. What the kernels do not
+    cover takes the reference's way; `path(...)` says which a call takes, and why.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CpuTrainer(Pathfinder, TrainingStep):
     ) -> None:
         super().__init__(require_alphabet(model), recipe, loss=loss, microbatch=microbatch)
         self.alphabet = model
-        self._threads = 1
+        self._threads: int | None = None
 
     def __call__(
         self,
@@ -50,29 +50,52 @@ class CpuTrainer(Pathfinder, TrainingStep):
         valid: Tensor | None = None,
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
-        if choose_path(self.alphabet, values, time_delta) != FUSED:
-            return super().__call__(values, targets, time_delta=time_delta, observed=observed, valid=valid)
-        with one_torch_thread() as self._threads:
-            return super().__call__(values, targets, observed=observed, valid=valid)
+        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        if self.path(values, time_delta=time_delta) != FUSED:
+            return super().__call__(values, targets, **companions)
+        with one_torch_thread() as self._threads, compile_aloud(CpuTrainer):
+            try:
+                return super().__call__(values, targets, **companions)
+            finally:
+                self._threads = None
 
     step = __call__
 
+    def path(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> str:
+        """`"fused"`, or `"reference: "` and the reason."""
+        if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in self.parameters):
+            return "reference: a gradient hook is registered on a parameter; the kernels would not call it"
+        return super().path(values, time_delta=time_delta, observed=observed, valid=valid)
+
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
-        model = self.alphabet
-        if choose_path(model, values, companions.get("time_delta")) != FUSED:
+        if self.path(values, time_delta=companions.get("time_delta")) != FUSED:
             return super().accumulate(values, targets, share, **companions)
+        if self._threads is not None:  # within a step
+            return self._accumulate(values, targets, share, self._threads, **companions)
+        with one_torch_thread() as threads:
+            return self._accumulate(values, targets, share, threads, **companions)
+
+    def _accumulate(self, values: Tensor, targets: Tensor, share: float, threads: int, **companions: Tensor) -> Tensor:
+        model = self.alphabet
         sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
         batch = read_batch(sequence)
         folding = FoldingAtBase(model) if is_at_base(model) else FoldingByGraph(model)
-        outputs = run_batch(batch, folding.weights, self._threads)
+        outputs = run_batch(batch, folding.weights, threads)
         logits = torch.from_numpy(outputs.logits).float().requires_grad_()
         loss = self.measure(logits, targets) * share
         loss.backward()  # to the logits; from here on by hand
         assert logits.grad is not None
         d_descriptor = return_head(model.head, outputs.descriptor, logits.grad)
         gradient, d_values = backpropagate_batch(
-            batch, folding.weights, outputs, d_descriptor, self._threads, want_values=values.requires_grad
+            batch, folding.weights, outputs, d_descriptor, threads, want_values=values.requires_grad
         )
         folding.give_back(gradient)
         if d_values is not None:
@@ -86,28 +109,33 @@ class CpuTrainer(Pathfinder, TrainingStep):
             super().update()
             return
         group = self.optimizer.param_groups[0]
-        steps = [self.optimizer.state[parameter]["step"] for parameter in group["params"]]
-        torch._foreach_add_(steps, 1)
-        clip_and_move(table, self.recipe.clip_norm, group["lr"], *group["betas"], group["eps"], group["weight_decay"],
-                      float(steps[0]))  # fmt: skip
+        settings = (group["lr"], *group["betas"], group["eps"], group["weight_decay"])
+        clip_and_move(table, float(self.recipe.clip_norm), *(float(setting) for setting in settings))
         frames = [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
         for frame in frames:
             rebase(frame.base.numpy(), frame.tangent.detach().numpy(), TANGENT_SCALE)
-        # Whoever watches for changes, as CpuRuntime does, shall see them.
+        # Whoever watches for changes shall see them, and a scheduler that there was a step.
         increment_version([*group["params"], *(frame.base for frame in frames)])
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]
 
 
 def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:
     """Addresses and sizes of what an AdamW step moves, or None where only torch can: the first step, other settings."""
     group = optimizer.param_groups[0]
-    if len(optimizer.param_groups) > 1 or group["amsgrad"] or group["maximize"]:
+    if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
+        return None
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        return None
+    if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
+        return None
+    if not all(isinstance(setting, int | float) for setting in (group["lr"], *group["betas"])):
         return None
     rows = []
     for parameter in group["params"]:
         state = optimizer.state.get(parameter)
         if parameter.grad is None or not state:
             return None
-        tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])
         if not all(tensor.dtype == torch.float32 and tensor.is_contiguous() for tensor in tensors):
             return None
         rows.append([*(tensor.data_ptr() for tensor in tensors), parameter.numel()])

@@ -7,11 +7,9 @@ import numpy as np
 from alphabet_core.frame import TANGENT_SCALE
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
 
-from alphabet_cpu.arithmetic import kernel
+from alphabet_cpu.compiling import kernel
 from alphabet_cpu.lanes import LANES
-from alphabet_cpu.layout import unpack
-
-TAPS = 5
+from alphabet_cpu.layout import TAPS, unpack
 
 
 @kernel

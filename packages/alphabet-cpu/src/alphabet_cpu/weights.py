@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.lanes import LANES
+from alphabet_cpu.layout import TAPS
 
 Array = NDArray[np.float32]
-TAPS_AND_BIAS = 6
 
 
 def arrange(folded: Folded, modes: int) -> list[Tensor]:
@@ -53,7 +53,7 @@ class Weights:
 def count_sizes(config: AlphabetConfig) -> tuple[tuple[int, int, int, int], int]:
     """The sizes that the kernels go by, and how many packed weights that makes."""
     width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
-    count = (config.channels + 2 * TAPS_AND_BIAS + 1) * width + (3 * width + 2) * columns
+    count = (config.channels + 2 * (TAPS + 1) + 1) * width + (3 * width + 2) * columns
     return (config.channels, config.width, width, columns), count
 
 

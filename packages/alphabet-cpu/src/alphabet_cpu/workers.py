@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
 
 import torch
 
@@ -22,7 +21,8 @@ Job = tuple[Task, "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
-_ready: set[Any] = set()  # kernels that have run
+_ready: set[object] = set()  # what has run
+_said = False
 _inside, _configured = 0, 1  # callers between whose kernels torch has one thread, and what it had before
 
 
@@ -34,10 +34,11 @@ def one_torch_thread() -> Iterator[int]:
     """
     global _inside, _configured
     with _lock:
-        if _inside == 0:  # a second caller would find, and later put back, the first one's single thread
-            _configured = torch.get_num_threads()
-        _inside += 1
-        threads = _configured
+        threads = torch.get_num_threads()
+        if _inside and threads == 1:
+            # A thread's first look at the number shows what was set last anywhere: another caller's one, not its own.
+            threads = _configured
+        _inside, _configured = _inside + 1, threads
         torch.set_num_threads(1)
     try:
         yield threads
@@ -63,18 +64,26 @@ def run_together(task: Task, threads: int) -> None:
 
 
 @contextmanager
-def compile_aloud(kernel: Any) -> Iterator[None]:
-    """Around a kernel's call: if it is the first, and takes as long as compiling does, say what is going on."""
-    if kernel in _ready:
+def compile_aloud(what: object) -> Iterator[None]:
+    """Around something compiled: if it is the first time, and takes as long as compiling does, say what is going on."""
+    if what in _ready:
         yield
         return
-    timer = threading.Timer(PATIENCE, lambda: print(COMPILING, file=sys.stderr, flush=True))
+    timer = threading.Timer(PATIENCE, _say_once)
+    timer.daemon = True
     timer.start()
     try:
         yield
-        _ready.add(kernel)
+        _ready.add(what)
     finally:
         timer.cancel()
+
+
+def _say_once() -> None:
+    global _said
+    if not _said:
+        _said = True
+        print(COMPILING, file=sys.stderr, flush=True)
 
 
 def _start_workers(wanted: int) -> SimpleQueue[Job]:
@@ -101,6 +110,8 @@ def _work(jobs: SimpleQueue[Job]) -> None:
 def _forget_workers() -> None:
     """After a fork the child has none of its parent's threads, and perhaps a lock that one of them held."""
     global _jobs, _lock, _started, _inside
+    if _inside:
+        torch.set_num_threads(_configured)
     _jobs, _lock, _started, _inside = SimpleQueue(), threading.Lock(), 0, 0
 
 

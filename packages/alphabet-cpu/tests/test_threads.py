@@ -1,0 +1,156 @@
+"""Threads, forks and what they share."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from alphabet_core import read_sequence
+from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer
+from alphabet_cpu.batch import LONG, read_batch, run_batch
+from alphabet_cpu.memory import claim
+from alphabet_cpu.weights import fold_and_pack
+from alphabet_cpu.workers import one_torch_thread, run_together
+from cpu_models import make_batch, make_model
+from cpu_processes import run_python
+from numba import njit
+
+
+def test_several_callers_split_at_once():
+    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, LONG, 1)
+    read, weights = read_batch(read_sequence(values, channels=1, like=values)), fold_and_pack(model)
+    wanted = run_batch(read, weights, 1).logits
+    with ThreadPoolExecutor(4) as pool:  # more callers and workers than there are processors
+        results = list(pool.map(lambda _: run_batch(read, weights, 3).logits, range(24)))
+    assert all((logits == wanted).all() for logits in results)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch):
+    used, before = [], torch.get_num_threads()
+    monkeypatch.setattr(batch, "run_together", lambda task, count: (used.append(count), task()))
+    torch.set_num_threads(threads)
+    try:
+        CpuRuntime(make_model())(make_batch(6, 30, 2)[0])
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert used == [threads]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are safe to test on Linux alone")
+def test_a_forked_child_can_go_on():
+    code = (
+        "import multiprocessing, torch; from cpu_models import make_batch, make_model; "
+        "from alphabet_cpu import CpuRuntime; torch.set_num_threads(2); "
+        "runtime = CpuRuntime(make_model()); values, _ = make_batch(64, 1024, 2); wanted = runtime(values); "
+        "context = multiprocessing.get_context('fork'); queue = context.Queue(); "
+        "child = context.Process(target=lambda: queue.put(runtime(values).tolist())); child.start(); "
+        "found = queue.get(timeout=60); child.join(60); assert torch.equal(torch.tensor(found), wanted)"
+    )
+    run_python(code)
+
+
+def test_the_thread_count_comes_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError), one_torch_thread():
+        raise RuntimeError("planted")
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_in_a_worker_reaches_the_caller_and_the_pool_goes_on():
+    def task():
+        if threading.current_thread() is not caller:
+            raise ValueError("planted")
+
+    caller = threading.current_thread()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="planted"):
+            run_together(task, threads=3)
+    seen = []
+    run_together(lambda: seen.append(threading.get_ident()), threads=2)
+    assert len(seen) == 2
+
+
+def test_no_two_threads_claim_the_same():
+    @njit(nogil=True)
+    def take(counter, taken):
+        while True:
+            number = claim(counter, 0)
+            if number >= taken.size:
+                return
+            taken[number] += 1
+
+    counter, taken = np.zeros(1, np.int64), np.zeros(1_000_000, np.int64)
+    run_together(lambda: take(counter, taken), threads=4)
+    assert (taken == 1).all()
+
+
+def test_results_repeat_bit_by_bit_and_do_not_depend_on_the_threads():
+    model, (values, _) = make_model(), make_batch(7, 100, 2)
+    runtime, before = CpuRuntime(model), torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3, 2):
+            torch.set_num_threads(threads)
+            results.append(runtime(values))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_several_threads_may_share_a_runtime():
+    runtime, batches = CpuRuntime(make_model()), [make_batch(4, 60 + k, 2, seed=k)[0] for k in range(8)]
+    expected = [runtime(values) for values in batches]
+    with ThreadPoolExecutor(4) as callers:
+        for _ in range(5):
+            for found, wanted in zip(callers.map(runtime, batches), expected, strict=True):
+                assert torch.equal(found, wanted)
+        threads = torch.get_num_threads()
+        assert set(callers.map(lambda _: torch.get_num_threads(), range(8))) == {threads}
+    with ThreadPoolExecutor(1) as later:
+        assert later.submit(torch.get_num_threads).result() == threads  # what torch hands to a new thread
+
+
+def test_gradients_use_as_many_threads_as_torch_is_set_to(monkeypatch):
+    used, before = [], torch.get_num_threads()
+    for module in (batch, trainer):
+        monkeypatch.setattr(module, "run_together", lambda task, count: (used.append(count), task()))
+    step, (values, _) = CpuTrainer(make_model()), make_batch(6, 30, 2)
+    try:
+        for threads in (3, 2):
+            torch.set_num_threads(threads)
+            step.accumulate(values, torch.arange(6) % 5, 1.0)
+            step.step(values, torch.arange(6) % 5)
+    finally:
+        torch.set_num_threads(before)
+    assert used == 4 * [3] + 4 * [2]
+
+
+def test_callers_keep_their_own_number_of_threads():
+    before, seen = torch.get_num_threads(), {}
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        torch.set_num_threads(2)
+        with one_torch_thread() as seen["other"]:
+            inside.set()
+            leave.wait(20)
+        seen["other after"] = torch.get_num_threads()
+
+    thread = threading.Thread(target=other)
+    try:
+        torch.set_num_threads(3)
+        thread.start()
+        assert inside.wait(20)
+        with one_torch_thread() as seen["mine"]:
+            pass
+        seen["mine after"] = torch.get_num_threads()
+    finally:
+        leave.set()
+        thread.join()
+        torch.set_num_threads(before)
+    assert seen == {"other": 2, "other after": 2, "mine": 3, "mine after": 3}
