@@ -7,7 +7,7 @@ from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.memory import same_floats
-from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet, walk_tensors
+from alphabet_cpu.path import FUSED, Pathfinder, choose_path, list_modules, list_tensors, require_alphabet
 from alphabet_cpu.weights import Array, Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
@@ -50,9 +50,9 @@ class CpuRuntime(Pathfinder):
 
     def _fresh_weights(self) -> Weights:
         """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed."""
-        tensors = [tensor.detach().contiguous() for tensor in walk_tensors(self.model)]
+        tensors = [t if t.is_contiguous() else t.contiguous() for t in list_tensors(list_modules(self.model))]
         table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in tensors])
         if self._weights is None or not same_floats(table, self._folded_from):
             self._weights = fold_and_pack(self.model)
-            self._folded_from = torch.cat([tensor.flatten() for tensor in tensors]).numpy()
+            self._folded_from = torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
         return self._weights
