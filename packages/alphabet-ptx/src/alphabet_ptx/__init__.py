@@ -1,0 +1,37 @@
+"""alphabet-ptx: compile, inspect and execute Triton kernels on a machine without a GPU.
+
+compiling     compile_kernel: a Triton kernel as PTX and machine code
+resources     resources: registers, stack, spills, shared memory, instruction mix
+execution     execute: the PTX on the CPU, and its report
+arguments     arrays and numbers as a kernel's parameters       errors       PtxError and places in the source
+
+The machine:
+parse         PTX text as a program                             machine      a block: registers, what is known of them
+schedule      which threads run which instruction next          memory       bytes with bounds, guard zones, copies
+races         unordered accesses to the same bytes              operands     constants and special registers
+rounding      fused and directed rounding, bfloat16, tf32       datatypes    the types of PTX in numpy
+
+Its instructions, one table, in `instructions`:
+elementwise   what they share                                   integers     integers and bits
+reals         floating point                                    conversions  mov, cvt, setp, selp
+transfers     memory and atomics                                collectives  shuffles, votes, barriers
+matrices      tensor cores
+"""
+
+from alphabet_ptx.compiling import CompiledKernel, compile_kernel
+from alphabet_ptx.errors import PtxError, Source
+from alphabet_ptx.execution import Report, execute
+from alphabet_ptx.races import Race
+from alphabet_ptx.resources import Resources, resources
+
+__all__ = [
+    "CompiledKernel",
+    "PtxError",
+    "Race",
+    "Report",
+    "Resources",
+    "Source",
+    "compile_kernel",
+    "execute",
+    "resources",
+]

@@ -1,0 +1,155 @@
+"""The arguments of a launch as the bytes of a kernel's parameters, and its arrays in global memory."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alphabet_ptx.datatypes import Array, size_of
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.memory import ORIGIN, GlobalMemory
+from alphabet_ptx.parse import Parameter, Program, Variable
+
+# Element types of Triton and the numpy types that hold them.
+ELEMENTS = {
+    "i1": "bool uint8 int8",
+    "i8": "int8",
+    "u8": "uint8 bool",
+    "i16": "int16",
+    "u16": "uint16",
+    "i32": "int32",
+    "u32": "uint32",
+    "i64": "int64",
+    "u64": "uint64",
+    "fp16": "float16",
+    "bf16": "bfloat16 uint16 int16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
+# Triton appends pointers to scratch memory that a kernel without such needs never follows.
+SCRATCH = 2
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An array that was passed, and where its bytes are in global memory."""
+
+    array: Array
+    offset: int
+
+
+def name_arguments(arguments: Mapping[str, object] | Sequence[object], names: Sequence[str]) -> dict[str, object]:
+    """Arguments by name, from a mapping or in order."""
+    if not isinstance(arguments, Mapping):
+        if len(arguments) != len(names):
+            raise PtxError(f"arguments must be {len(names)} ({', '.join(names)}); got {len(arguments)}")
+        return dict(zip(names, arguments, strict=True))
+    missing, unknown = (
+        [name for name in names if name not in arguments],
+        [name for name in arguments if name not in names],
+    )
+    if missing or unknown:
+        raise PtxError(f"arguments must be {', '.join(names)}; missing {missing}, unknown {unknown}")
+    return {name: arguments[name] for name in names}
+
+
+def as_array(name: str, value: object, kind: str | None) -> Array | None:
+    """The array behind an argument, or None for a number; torch tensors on the CPU come through `.numpy()`."""
+    if hasattr(value, "detach") and hasattr(value, "numpy"):
+        try:
+            value = value.detach().numpy()
+        except (TypeError, RuntimeError) as error:
+            raise PtxError(f"argument {name} cannot be seen as a numpy array: {error}") from error
+    if not isinstance(value, np.ndarray):
+        return None
+    if kind is not None and not kind.startswith("*"):
+        raise PtxError(f"argument {name} must be a number of type {kind}; got an array")
+    if not value.flags.c_contiguous:
+        raise PtxError(f"argument {name} must be contiguous; got strides {value.strides} for shape {value.shape}")
+    if kind is not None and str(value.dtype) not in ELEMENTS[kind[1:]].split():
+        raise PtxError(f"argument {name} must have dtype {ELEMENTS[kind[1:]].split()[0]} for {kind}; got {value.dtype}")
+    return value
+
+
+def lay_out(
+    arrays: Mapping[str, Array], variables: Sequence[Variable]
+) -> tuple[GlobalMemory, dict[str, Placed], dict[str, int]]:
+    """Global memory with all arrays and the module's variables; where the arrays are in it; the variables' addresses.
+
+    Arrays that overlap in the caller's memory overlap here, too.
+    """
+    spans = sorted((_address(array), _address(array) + array.nbytes, name) for name, array in arrays.items())
+    groups: list[tuple[int, int, list[str]]] = []
+    for start, end, name in spans:
+        if groups and (start < groups[-1][1] or (start, end) == groups[-1][:2]):
+            first, last, names = groups[-1]
+            groups[-1] = (first, max(last, end), [*names, name])
+        else:
+            groups.append((start, end, [name]))
+    pieces = [
+        (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names))
+        for start, end, names in groups
+    ]
+    pieces += [
+        (variable.name, variable.size or 0, variable.space == "global" and not variable.data) for variable in variables
+    ]
+    memory = GlobalMemory(pieces)
+    placed = {}
+    for (start, _, names), piece in zip(groups, memory.allocations, strict=False):
+        for name in names:
+            array = arrays[name]
+            offset = piece.start + _address(array) - start
+            memory.bytes[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+            placed[name] = Placed(array, offset)
+    addresses = {}
+    for variable, piece in zip(variables, memory.allocations[len(groups) :], strict=True):
+        contents = np.zeros(piece.end - piece.start, np.uint8)
+        contents[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
+        memory.bytes[piece.start : piece.end] = contents
+        addresses[variable.name] = ORIGIN + piece.start
+    return memory, placed, addresses
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def write_back(memory: GlobalMemory, placed: Mapping[str, Placed]) -> None:
+    """Hand the results to the caller's arrays."""
+    for place in placed.values():
+        if place.array.flags.writeable:
+            size = place.array.nbytes
+            place.array.reshape(-1).view(np.uint8)[:] = memory.bytes[place.offset : place.offset + size]
+
+
+def pack_parameters(
+    program: Program, values: Mapping[str, object], placed: Mapping[str, Placed], kinds: Mapping[str, str]
+) -> dict[str, bytes]:
+    """The bytes of each parameter; parameters beyond the arguments are Triton's scratch pointers, which are null."""
+    extra = program.parameters[len(values) :]
+    if len(values) > len(program.parameters) or len(extra) > SCRATCH or any(part.kind != "u64" for part in extra):
+        raise PtxError(f"kernel {program.name} has {len(program.parameters)} parameters; got {len(values)} arguments")
+    packed = {parameter.name: bytes(8) for parameter in extra}
+    for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
+        if name in placed:
+            packed[parameter.name] = struct.pack("<Q", ORIGIN + placed[name].offset)
+        else:
+            packed[parameter.name] = _pack_number(name, value, parameter, kinds.get(name))
+    return packed
+
+
+def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) -> bytes:
+    if value is None and parameter.kind in ("u64", "b64"):
+        return bytes(8)
+    if not isinstance(value, int | float | np.number | np.bool_) or (kind or "").startswith("*"):
+        raise PtxError(f"argument {name} must be a {kind or parameter.kind}; got {type(value).__name__}")
+    size = size_of(parameter.kind)
+    if kind == "bf16":
+        return struct.pack("<f", float(value))[2:]
+    if parameter.kind.startswith("f") or (kind or "").startswith("fp"):
+        return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
+    if int(value) != value or not -(1 << (8 * size - 1)) <= value < 1 << 8 * size:
+        raise PtxError(f"argument {name} must be an integer of {8 * size} bits; got {value}")
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")

@@ -1,0 +1,140 @@
+"""Compile a Triton kernel for a named architecture, with neither GPU nor driver."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from alphabet_ptx.arguments import ELEMENTS
+from alphabet_ptx.errors import PtxError
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A compiled kernel and what it was compiled for; `signature` has the type of each argument, or "constexpr"."""
+
+    name: str
+    arch: str
+    ptx: str = field(repr=False)
+    cubin: bytes = field(repr=False)
+    shared: int
+    warps: int
+    signature: Mapping[str, str]
+    constants: Mapping[str, object]
+    divisible: frozenset[str]
+    triton: str
+
+    def check_specialization(self, values: Mapping[str, object]) -> None:
+        """Integers that the kernel was promised to be multiples of 16 have to be."""
+        for name in self.divisible & values.keys():
+            value = values[name]
+            if isinstance(value, int) and value % 16:
+                raise PtxError(f"argument {name} was compiled as divisible by 16; got {value}")
+
+
+def compile_kernel(
+    kernel: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, object],
+    *,
+    arch: str = "sm_89",
+    warps: int = 4,
+    stages: int = 2,
+    divisible: Collection[str] = (),
+    unaligned: Collection[str] = (),
+    fp_fusion: bool = True,
+    **options: object,
+) -> CompiledKernel:
+    """Compile a `@triton.jit` function as a launch with such arguments would.
+
+    `signature` maps each argument that is not constant to its type, such as "*fp32", "i32" or "fp32", and `constants`
+    each `tl.constexpr` to its value; an integer that a launch would specialise because it is 1 goes there, too.
+    Pointers are taken to be aligned to 16 bytes, except those in `unaligned`; integers in `divisible` to be multiples
+    of 16. Other options go to Triton's CUDA backend by their names there.
+    """
+    triton = import_triton()
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    if not isinstance(kernel, triton.JITFunction):
+        raise PtxError(f"kernel must be a @triton.jit function; got {_describe(kernel)}")
+    capability = _capability(arch)
+    full = _full_signature(kernel.arg_names, signature, constants)
+    _check_names("divisible", divisible, [name for name, kind in signature.items() if re.match(r"[iu]\d", kind)])
+    _check_names("unaligned", unaligned, [name for name, kind in signature.items() if kind.startswith("*")])
+    specialised = [
+        name for name, kind in full.items() if name in divisible or (kind[0] == "*" and name not in unaligned)
+    ]
+    source = ASTSource(
+        kernel,
+        full,
+        constexprs=dict(constants),
+        attrs={(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in specialised},
+    )
+    settings = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion, **options}
+    try:
+        compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=settings)
+    except Exception as error:  # Triton has no common base for what its passes raise
+        raise PtxError(f"kernel {kernel.__name__} does not compile for {arch}: {error}") from error
+    return CompiledKernel(
+        name=compiled.metadata.name,
+        arch=arch,
+        ptx=compiled.asm["ptx"],
+        cubin=compiled.asm["cubin"],
+        shared=compiled.metadata.shared,
+        warps=compiled.metadata.num_warps,
+        signature=full,
+        constants=dict(constants),
+        divisible=frozenset(divisible),
+        triton=triton.__version__,
+    )
+
+
+def import_triton() -> ModuleType:
+    """Triton, or an error that says what is missing."""
+    try:
+        import triton
+    except ImportError as error:
+        raise PtxError("compiling needs the package triton, which exists for Linux: pip install triton") from error
+    return triton  # type: ignore[no-any-return]  # triton ships no types
+
+
+def _describe(kernel: object) -> str:
+    name = type(kernel).__name__
+    if name == "InterpretedFunction":
+        return "one that Triton's interpreter took over; unset TRITON_INTERPRET before triton is imported"
+    if name in ("Autotuner", "Heuristics"):
+        return f"an {name}; pass its `.fn` and the constants of one configuration"
+    return name
+
+
+def _capability(arch: str) -> int:
+    found = re.fullmatch(r"sm_(\d+)a?", arch)
+    if found is None:
+        raise PtxError(f'arch must be an NVIDIA architecture such as "sm_80", "sm_89" or "sm_90"; got {arch!r}')
+    return int(found[1])
+
+
+def _full_signature(names: list[str], signature: Mapping[str, str], constants: Mapping[str, object]) -> dict[str, str]:
+    """The types of all arguments in the kernel's order."""
+    both = sorted(signature.keys() & constants.keys())
+    missing = [name for name in names if name not in signature and name not in constants]
+    unknown = sorted((signature.keys() | constants.keys()) - set(names))
+    if both or missing or unknown:
+        raise PtxError(
+            f"signature and constants must name each argument of ({', '.join(names)}) once; "
+            f"missing {missing}, unknown {unknown}, in both {both}"
+        )
+    for name, kind in signature.items():
+        if kind.removeprefix("*") not in ELEMENTS:
+            raise PtxError(
+                f"signature of {name} must be one of {', '.join(ELEMENTS)} or a pointer such as *fp32; got {kind!r}"
+            )
+    return {name: signature.get(name, "constexpr") for name in names}
+
+
+def _check_names(option: str, given: Collection[str], allowed: list[str]) -> None:
+    wrong = sorted(set(given) - set(allowed))
+    if wrong:
+        raise PtxError(f"{option} may name {', '.join(allowed) or 'nothing here'}; got {', '.join(wrong)}")

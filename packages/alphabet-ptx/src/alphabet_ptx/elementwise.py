@@ -1,0 +1,127 @@
+"""Instructions that compute each thread's result from that thread's operands alone."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphabet_ptx.datatypes import Array, Mask
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.machine import CARRY, Binder, Block, Step
+from alphabet_ptx.parse import Instruction, Operand, Register, Vector
+
+Compute = Callable[..., "Array | tuple[Array, ...]"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What an instruction computes: `compute` maps arrays of the types `sources` to arrays of the types `results`.
+
+    `carry_in` and `carry_out` add the carry flag as last source and last result. `refused` says for which operands
+    the result is undefined by PTX; executing them is an error, `reason`. `selects`: the last source chooses one of the
+    first two, and only the chosen one has to be known.
+    """
+
+    compute: Compute
+    results: tuple[str, ...]
+    sources: tuple[str, ...]
+    carry_in: bool = False
+    carry_out: bool = False
+    selects: bool = False
+    refused: Callable[..., Mask] | None = None
+    reason: str = ""
+
+
+Builder = Callable[[Instruction], Operation]
+
+
+def elementwise(build: Builder) -> Binder:
+    """The entry of the instruction table for what `build` makes of an opcode."""
+
+    def bind_instruction(instruction: Instruction, block: Block) -> Step:
+        return bind(build(instruction), instruction, block)
+
+    return bind_instruction
+
+
+def same(compute: Compute, sources: int = 2) -> Binder:
+    """All operands have the type that ends the opcode."""
+
+    def build(instruction: Instruction) -> Operation:
+        kind = parts(instruction)[-1]
+        return Operation(compute, (kind,), (kind,) * sources)
+
+    return elementwise(build)
+
+
+def parts(instruction: Instruction) -> list[str]:
+    """The opcode at its dots."""
+    return instruction.opcode.split(".")
+
+
+def flatten(operands: Iterable[Operand]) -> list[Operand]:
+    """Operands with vectors spelled out."""
+    return [
+        item for operand in operands for item in (flatten(operand.items) if isinstance(operand, Vector) else [operand])
+    ]
+
+
+def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
+    """The step of an instruction: its operands found, ready to run."""
+    targets = flatten(instruction.operands[:1])
+    given = flatten(instruction.operands[1:])
+    carried_in = [Register(CARRY)] if operation.carry_in else []
+    if operation.carry_out:
+        targets.append(Register(CARRY))
+    if len(given) != len(operation.sources) or len(targets) > len(operation.results) + operation.carry_out:
+        raise PtxError(f"{instruction.opcode} has {len(instruction.operands)} operands, which is not right for it")
+    kinds = operation.sources + ("pred",) * operation.carry_in
+    sources = [block.source(operand, kind) for operand, kind in zip([*given, *carried_in], kinds, strict=True)]
+    names = block.names(*given, *carried_in)
+    results = operation.results + ("pred",) * operation.carry_out
+    writers = [block.destination(target, kind) for target, kind in zip(targets, results, strict=False)]
+    written = block.names(*targets)
+    compute, several = operation.compute, len(results) > 1
+    state = block.unknown
+
+    def step(mask: Mask | None) -> None:
+        unknown = None
+        for name in names:
+            if state[name] is not None:
+                unknown = _spread(operation, names, sources, block, mask)
+                break
+        if operation.refused is not None:
+            _refuse(operation, sources, mask)
+        value = compute(*sources)
+        if several:
+            for write, result in zip(writers, value, strict=False):
+                write(result, mask)
+        else:
+            writers[0](value, mask)  # type: ignore[arg-type]  # one result is an array
+        for name in written:
+            if unknown is not None or state[name] is not None:
+                block.learn(name, mask, unknown)
+
+    return step
+
+
+def _spread(
+    operation: Operation, names: list[str], sources: list[Array], block: Block, mask: Mask | None
+) -> Mask | None:
+    """The threads whose result is unknown because an operand is."""
+    if not operation.selects or len(names) != len(operation.sources):
+        return block.unknown_in(names, mask)
+    first, second, choice = (block.unknown_in([name], mask) for name in names)
+    nothing = np.zeros(block.threads, np.bool_)
+    chosen = np.where(sources[2], nothing if first is None else first, nothing if second is None else second)
+    unknown = chosen if choice is None else chosen | choice
+    return unknown if unknown.any() else None
+
+
+def _refuse(operation: Operation, sources: list[Array], mask: Mask | None) -> None:
+    assert operation.refused is not None
+    bad = operation.refused(*sources)
+    if mask is not None:
+        bad = bad & mask
+    if bad.any():
+        raise PtxError(operation.reason, thread=int(np.argmax(bad)))

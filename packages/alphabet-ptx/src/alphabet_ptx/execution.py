@@ -1,0 +1,124 @@
+"""Execute a compiled kernel on the CPU, one block of the grid after another."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_parameters, write_back
+from alphabet_ptx.compiling import CompiledKernel
+from alphabet_ptx.datatypes import size_of
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.machine import Block
+from alphabet_ptx.parse import Program, parse
+from alphabet_ptx.races import Race
+from alphabet_ptx.schedule import Schedule
+
+LIMIT = 10_000_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an execution showed.
+
+    `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` tells
+    them apart by opcode.
+    """
+
+    races: list[Race]
+    steps: int
+    instructions: Counter[str] = field(repr=False)
+
+
+def execute(
+    kernel: CompiledKernel | str,
+    grid: int | Sequence[int],
+    arguments: Mapping[str, object] | Sequence[object],
+    *,
+    shared: int | None = None,
+    strict: bool = False,
+    limit: int = LIMIT,
+) -> Report:
+    """Run `kernel`, or PTX text, over a grid of up to three dimensions.
+
+    `arguments` come by name or in order, without the constants of the compilation: contiguous arrays (or torch tensors
+    on the CPU), which are changed in place as the kernel changes them, and numbers. Faults raise `PtxError` and leave
+    the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
+    shared memory, if it uses any. A kernel that takes more than `limit` steps is taken to be stuck.
+    """
+    program = parse(kernel if isinstance(kernel, str) else kernel.ptx)
+    sizes = _check_grid(grid)
+    if isinstance(kernel, str):
+        kinds: dict[str, str] = {}
+        names = [parameter.name for parameter in program.parameters]
+        # Trailing parameters without an argument are Triton's scratch pointers.
+        if isinstance(arguments, Mapping):
+            names = names[: max((i + 1 for i, name in enumerate(names) if name in arguments), default=0)]
+        else:
+            names = names[: len(arguments)]
+    else:
+        kinds = {name: kind for name, kind in kernel.signature.items() if kind != "constexpr"}
+        names = list(kinds)
+        shared = kernel.shared if shared is None else shared
+    values = name_arguments(arguments, names)
+    if not isinstance(kernel, str):
+        kernel.check_specialization(values)
+    arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
+    memory, placed, symbols = lay_out(
+        {name: array for name, array in arrays.items() if array is not None},
+        [variable for variable in program.variables if variable.space in ("global", "const")],
+    )
+    shared_symbols, shared_size = _place_variables(program, "shared", shared or 0)
+    local_symbols, local_size = _place_variables(program, "local", 0)
+    block = Block(
+        program,
+        memory,
+        pack_parameters(program, values, placed, kinds),
+        symbols | shared_symbols | local_symbols,
+        shared=shared_size,
+        local=local_size,
+        grid=sizes,
+    )
+    block.strict = strict
+    block.watch({space: _cell(program, space) for space in ("global", "shared")})
+    with np.errstate(all="ignore"):
+        schedule = Schedule(block, limit)
+        for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):
+            schedule.run(number, (x, y, z))
+    write_back(memory, placed)
+    counts: Counter[str] = Counter()
+    for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
+        if hits:
+            counts[instruction.opcode] += hits
+    return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+
+
+def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
+    sizes = [int(grid)] if isinstance(grid, int | np.integer) else [int(size) for size in grid]
+    if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
+        raise PtxError(f"grid must be one to three positive numbers; got {grid}")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def _place_variables(program: Program, space: str, dynamic: int) -> tuple[dict[str, int], int]:
+    """Addresses of a block's variables from 0, the dynamic shared memory behind the others; and the size of all."""
+    places, position = {}, 0
+    variables = [variable for variable in program.variables if variable.space == space]
+    for variable in sorted(variables, key=lambda variable: variable.size is None):
+        position = -(-position // variable.align) * variable.align
+        places[variable.name] = position
+        position += variable.size or 0
+    return places, position + dynamic
+
+
+def _cell(program: Program, space: str) -> int:
+    """The narrowest access to a memory: accesses are aligned, so that cells of this size tell all of them apart."""
+    widths = [4]
+    for instruction in program.instructions:
+        name, *modifiers = instruction.opcode.replace("::", ".").split(".")
+        if name in ("ld", "st", "atom", "red") and space in modifiers:
+            widths.append(size_of(modifiers[-1]))
+    return min(widths)

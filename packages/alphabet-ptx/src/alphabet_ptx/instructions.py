@@ -1,0 +1,74 @@
+"""The one table of instructions: a pattern of opcodes, and how such an instruction is bound to a block.
+
+In a pattern `[x]` is optional and `{x,y}` a choice. An opcode that no pattern matches is an error: nothing is guessed.
+"""
+
+import re
+from functools import cache
+
+import numpy as np
+
+from alphabet_ptx import collectives, conversions, integers, matrices, reals, transfers
+from alphabet_ptx.datatypes import Mask
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.machine import Binder, Block, Step
+from alphabet_ptx.parse import Instruction
+
+
+def _nothing(_: Instruction, __: Block) -> Step:
+    """What orders memory or waits for time has nothing to do here: steps run one after another."""
+    return lambda _: None
+
+
+def _trap(_: Instruction, __: Block) -> Step:
+    def step(mask: Mask | None) -> None:
+        raise PtxError("trap: the kernel stopped itself", thread=0 if mask is None else int(np.argmax(mask)))
+
+    return step
+
+
+def _jump(instruction: Instruction, _: Block) -> Step:
+    raise AssertionError(f"{instruction.opcode} is executed by the schedule itself")
+
+
+BRANCHES = ("bra", "bra.uni")
+EXITS = ("ret", "ret.uni", "exit")
+
+CONTROL: dict[str, Binder] = {
+    "bra[.uni]": _jump,
+    "ret[.uni]": _jump,
+    "exit": _jump,
+    "trap": _trap,
+    "membar.{cta,gl,sys}": _nothing,
+    "fence[.{acq_rel,sc}].{cta,gpu,sys}": _nothing,
+    "fence.proxy.async[.shared::cta]": _nothing,
+    "griddepcontrol.{wait,launch_dependents}": _nothing,
+    "nanosleep.u32": _nothing,
+}
+
+TABLE: dict[str, Binder] = (
+    integers.TABLE | reals.TABLE | conversions.TABLE | collectives.TABLE | matrices.TABLE | transfers.TABLE | CONTROL
+)
+
+
+def pattern_to_regex(pattern: str) -> re.Pattern[str]:
+    """A pattern of the table as a regular expression."""
+    table = str.maketrans({"[": "(?:", "]": ")?", "{": "(?:", "}": ")", ",": "|", ".": r"\."})
+    return re.compile(pattern.translate(table))
+
+
+_PATTERNS = [(pattern_to_regex(pattern), pattern) for pattern in TABLE]
+
+
+@cache
+def find_pattern(opcode: str) -> str | None:
+    """The table's pattern for an opcode."""
+    return next((pattern for regex, pattern in _PATTERNS if regex.fullmatch(opcode)), None)
+
+
+def bind(instruction: Instruction, block: Block) -> Step:
+    """The step that executes an instruction."""
+    pattern = find_pattern(instruction.opcode)
+    if pattern is None:
+        raise PtxError(f"unknown instruction {instruction.opcode}")
+    return TABLE[pattern](instruction, block)

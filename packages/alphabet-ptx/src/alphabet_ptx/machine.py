@@ -1,0 +1,239 @@
+"""One block of a grid: its registers, and its threads in lockstep.
+
+Registers of one width are the rows of one array, so that the operands of an instruction are fixed views, found once.
+Every instruction becomes a `Step`: a function of the active threads (None: all of them). How threads diverge and join
+again is the business of `schedule`.
+
+Reading a register that no thread has written is an error at once. Where only some threads have written it, its
+value is unknown in the others. That is common (Triton lets idle threads take part in shuffles), so it
+spreads from register to register and is an error where it would show: in an address, a predicate, a global store.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from alphabet_ptx.datatypes import DTYPES, WARP, Array, Mask, is_float, is_signed, size_of
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.memory import POISON, GlobalMemory, LocalMemory, Memory, PendingCopies, SharedMemory
+from alphabet_ptx.operands import constant, special_registers
+from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol
+from alphabet_ptx.races import Clock, Race, Tracker
+
+Step = Callable[[Mask | None], None]
+Binder = Callable[[Instruction, "Block"], Step]
+
+CARRY = "%carry"
+
+
+class Block:
+    """The state of the block that is running, and what instructions are bound to."""
+
+    def __init__(
+        self,
+        program: Program,
+        memory: GlobalMemory,
+        parameters: Mapping[str, bytes],
+        symbols: Mapping[str, int],
+        *,
+        shared: int,
+        local: int,
+        grid: tuple[int, int, int],
+    ) -> None:
+        self.program = program
+        self.parameters = parameters
+        self.symbols = symbols
+        self.threads = int(np.prod(program.threads))
+        self.everyone = np.arange(self.threads)
+        self.warps = -(-self.threads // WARP)
+        self.clock = Clock(self.warps, int(np.prod(grid)))
+        self.shared = SharedMemory(shared)
+        self.local = LocalMemory(local, self.threads)
+        self.copies = PendingCopies(self.shared)
+        self.memories: dict[str, Memory] = {"global": memory, "shared": self.shared, "local": self.local}
+        self.special = special_registers(program.threads, grid)
+        self.ctaid = (0, 0, 0)
+        self.pc = 0
+        self.alive = np.ones(self.threads, np.bool_)
+        self.races: dict[tuple[str, str, int, int], Race] = {}
+        self.strict = False
+        self._allocate_registers()
+
+    def _allocate_registers(self) -> None:
+        kinds = self.program.registers | {CARRY: "pred"}
+        counts = Counter(size_of(kind) for kind in kinds.values())
+        self.files = {size: np.full((count, self.threads * size), POISON, np.uint8) for size, count in counts.items()}
+        self.rows: dict[str, Array] = {}
+        taken: Counter[int] = Counter()
+        for name, kind in kinds.items():
+            size = size_of(kind)
+            self.rows[name] = self.files[size][taken[size]]
+            taken[size] += 1
+        self.unwritten = np.ones(self.threads, np.bool_)
+        self.unwritten.setflags(write=False)
+        # Per register the threads in which its value is unknown: None if there are none.
+        self.unknown: dict[str, Mask | None] = dict.fromkeys(kinds, self.unwritten)
+
+    def start(self, number: int, ctaid: tuple[int, int, int]) -> None:
+        """Become block `number` of the grid."""
+        self.ctaid = ctaid
+        for axis, value in zip("xyz", ctaid, strict=True):
+            self.special[f"%ctaid.{axis}"][:] = value
+        self.clock.start(number)
+        self.alive[:] = True
+        for name in self.unknown:
+            self.unknown[name] = self.unwritten
+        for file in self.files.values():
+            file[:] = POISON
+        self.files[1][:] = 0  # a predicate has no other pattern
+        self.shared.start()
+        self.local.bytes[:] = POISON
+        self.copies.start()
+
+    # Operands
+
+    def register(self, operand: Operand) -> str:
+        """The name of an operand that has to be a declared register."""
+        if not isinstance(operand, Register) or operand.name not in self.rows:
+            raise PtxError(f"expected a declared register; found {operand}")
+        return operand.name
+
+    def view(self, name: str, kind: str) -> Array:
+        """A register as an array of that type: of its lower part if the register is wider."""
+        row, size = self.rows[name], size_of(kind)
+        width = row.size // self.threads
+        if size > width:
+            raise PtxError(f"register {name} of {width} bytes is too narrow for {kind}")
+        if size == width:
+            return row.view(DTYPES[kind].base).reshape(self.threads, *DTYPES[kind].shape)
+        return row.reshape(self.threads, width)[:, :size].view(DTYPES[kind])[:, 0]
+
+    def source(self, operand: Operand, kind: str) -> Array:
+        """The value of an operand, one element per thread; for a register a view that follows it."""
+        match operand:
+            case Register(name) if name in self.rows:
+                return self.view(name, kind)
+            case Register(name) if name in self.special:
+                if size_of(kind) != 4:
+                    raise PtxError(f"special register {name} has 32 bits; it cannot be read as {kind}")
+                return self.special[name].view(DTYPES[kind])
+            case Register(name):
+                raise PtxError(f"unknown special register {name}")
+            case Immediate(text):
+                return np.full(self.threads, constant(text, kind), DTYPES[kind].base)
+            case Symbol(name) if name in self.symbols:
+                return np.full(self.threads, self.symbols[name], DTYPES[kind])
+        raise PtxError(f"cannot read the operand {operand}")
+
+    def destination(self, operand: Operand, kind: str) -> Callable[[Array, Mask | None], None]:
+        """A function that writes an operand, extended to the register's width, in the active threads."""
+        if operand == Symbol("_"):
+            return lambda _, __: None
+        name = self.register(operand)
+        size, width = size_of(kind), self.rows[name].size // self.threads
+        if size < width:
+            if is_float(kind):
+                raise PtxError(f"register {name} of {width} bytes is too wide for {kind}")
+            kind = f"{'s' if is_signed(kind) else 'u'}{8 * width}"
+        target = self.view(name, kind)
+
+        def write(value: Array, mask: Mask | None) -> None:
+            if mask is None:
+                target[...] = value
+            else:
+                np.copyto(target, value, where=mask if target.ndim == 1 else mask[:, None], casting="unsafe")
+
+        return write
+
+    def address(self, operand: Operand) -> Callable[[Mask | None], tuple[Array, Array]]:
+        """A function that gives the active threads and their addresses."""
+        if not isinstance(operand, Address):
+            raise PtxError(f"expected an address; found {operand}")
+        names = self.names(operand.base)
+        wide = not names or self.rows[names[0]].size == 8 * self.threads
+        base = self.source(operand.base, "s64" if wide else "u32")
+        offset = operand.offset
+
+        def locate(mask: Mask | None) -> tuple[Array, Array]:
+            self.require(names, mask, "an address")
+            if mask is None:
+                return self.everyone, base.astype(np.int64) + offset
+            return np.flatnonzero(mask), base[mask].astype(np.int64) + offset
+
+        return locate
+
+    # What is known of registers
+
+    def names(self, *operands: Operand) -> list[str]:
+        """Those of the operands that are registers with a value of their own."""
+        return [operand.name for operand in operands if isinstance(operand, Register) and operand.name in self.rows]
+
+    def unknown_in(self, names: list[str], mask: Mask | None) -> Mask | None:
+        """Active threads in which any of the registers is unknown, or None; raises if one was never written."""
+        result: Mask | None = None
+        for name in names:
+            unknown = self.unknown[name]
+            if unknown is None:
+                continue
+            if unknown is self.unwritten and name not in self.program.implicit:
+                thread = 0 if mask is None else int(np.argmax(mask))
+                raise PtxError(f"uninitialised register {name}: nothing has been written to it", thread=thread)
+            active = unknown.copy() if mask is None else unknown & mask
+            if active.any():
+                result = active if result is None else result | active
+        return result
+
+    def require(self, names: list[str], mask: Mask | None, use: str) -> None:
+        """The registers must be known in all active threads."""
+        unknown = self.unknown_in(names, mask)
+        if unknown is not None:
+            raise PtxError(
+                f"uninitialised register as {use}: one of {', '.join(names)} has no value in this thread",
+                thread=int(np.argmax(unknown)),
+            )
+
+    def learn(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
+        """A register was written in the active threads; in those of `unknown` by an unknown value."""
+        before = self.unknown[name]
+        if mask is None:
+            self.unknown[name] = unknown
+        elif before is not None or unknown is not None:
+            after = ~mask & (False if before is None else before)
+            if unknown is not None:
+                after |= unknown & mask
+            self.unknown[name] = after if after.any() else None
+
+    # Races
+
+    def watch(self, cells: Mapping[str, int]) -> None:
+        """Track races in these memories, by cells of so many bytes."""
+        for space, cell in cells.items():
+            memory = self.memories[space]
+            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
+
+    def _reporter(self, space: str, cell: int) -> Callable[[str, int, int, int, int, int], None]:
+        size = self.warps * WARP
+        memory = self.memories[space]
+
+        def report(kind: str, place: int, thread: int, other: int, other_pc: int, count: int) -> None:
+            key = (space, kind, self.pc, other_pc)
+            known = self.races.get(key)
+            instruction, before = self.program.instructions[self.pc], self.program.instructions[other_pc]
+            self.races[key] = Race(
+                kind=kind,
+                space=space,
+                line=instruction.line,
+                instruction=instruction.text,
+                source=instruction.source,
+                other_line=before.line,
+                other=before.text,
+                threads=(thread % size, other % size) if known is None else known.threads,
+                programs=(thread // size, other // size) if known is None else known.programs,
+                place=memory.describe(place * cell) if known is None else known.place,
+                count=count + (known.count if known else 0),
+            )
+            if self.strict:
+                raise PtxError(f"race: {self.races[key]}", thread=thread % size)
+
+        return report

@@ -1,0 +1,150 @@
+"""Tensor-core instructions: a warp multiplies small matrices whose elements lie scattered over its lanes.
+
+mma: operands as the tensor cores see them (tf32 cuts float32 to 19 bits), products exact, the sum of all products and
+the accumulator in float64, one rounding at the end. A GPU adds in an order and with a
+rounding of its own: its last bits differ. What the cut of the operands costs is the same here and there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphabet_ptx.collectives import active_warps
+from alphabet_ptx.datatypes import WARP, Array, Mask
+from alphabet_ptx.elementwise import flatten, parts
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.machine import Binder, Block, Step
+from alphabet_ptx.parse import Instruction
+from alphabet_ptx.rounding import decode_bf16, truncate_tf32
+
+_GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Where a matrix lies: element i of a lane's part is (rows[i, lane], columns[i, lane]); `packed` per register."""
+
+    rows: Array
+    columns: Array
+    packed: int
+
+
+def fragments(shape: str, kind: str) -> tuple[Fragment, Fragment, Fragment]:
+    """The layouts of A, B and the accumulator, from the figures of the PTX manual."""
+    m, k = int(shape[1 : shape.index("n")]), int(shape[shape.index("k") + 1 :])
+    packed = 2 if kind in ("f16", "bf16") else 1
+    halves, steps = m // 8, k // (4 * packed)
+    # A: registers go down the rows in steps of 8, then along k; B: along k; the accumulator: pairs, then down the rows.
+    a = [(8 * h, 4 * packed * s + j) for s in range(steps) for h in range(halves) for j in range(packed)]
+    b = [(4 * packed * s + j, 0) for s in range(steps) for j in range(packed)]
+    c = [(8 * h, j) for h in range(halves) for j in range(2)]
+    return (
+        Fragment(*_spread(a, _GROUP, packed * _MEMBER), packed),
+        Fragment(*_spread(b, packed * _MEMBER, _GROUP), packed),
+        Fragment(*_spread(c, _GROUP, 2 * _MEMBER), 1),
+    )
+
+
+def _spread(corners: list[tuple[int, int]], rows: Array, columns: Array) -> tuple[Array, Array]:
+    return (
+        np.stack([rows + corner[0] for corner in corners]),
+        np.stack([columns + corner[1] for corner in corners]),
+    )
+
+
+def _values(register: Array, kind: str) -> Array:
+    """A register's elements as float64, (threads, packed)."""
+    match kind:
+        case "tf32":
+            elements = truncate_tf32(register)[:, None]
+        case "bf16":
+            elements = decode_bf16(np.ascontiguousarray(register).view(np.uint16).reshape(-1, 2))
+        case "f16":
+            elements = np.ascontiguousarray(register).view(np.float16).reshape(-1, 2)
+        case _:
+            elements = register[:, None]
+    return elements.astype(np.float64)
+
+
+def _multiply(instruction: Instruction, block: Block) -> Step:
+    _, _, _, shape, _, _, result, kind, *_ = parts(instruction)
+    register_kind = "f64" if kind == "f64" else "b32"
+    layouts = fragments(shape, kind)
+    operands = [flatten([operand]) for operand in instruction.operands]
+    counts = [len(layout.rows) // layout.packed for layout in (layouts[2], *layouts)]
+    if [len(registers) for registers in operands] != counts:
+        raise PtxError(f"{instruction.opcode} needs {counts} registers")
+    kinds = [register_kind, register_kind, result]
+    sources = [
+        [block.source(register, part) for register in registers]
+        for registers, part in zip(operands[1:], kinds, strict=True)
+    ]
+    writers = [block.destination(target, result) for target in operands[0]]
+    names, written = block.names(*flatten(instruction.operands[1:])), block.names(*operands[0])
+    dtype = np.float32 if result == "f32" else np.float64
+
+    def gather(registers: list[Array], layout: Fragment, part: str) -> Array:
+        elements = np.concatenate([_values(register, part) for register in registers], axis=1)  # (threads, elements)
+        matrix = np.zeros((block.warps, int(layout.rows.max()) + 1, int(layout.columns.max()) + 1))
+        matrix[:, layout.rows.T, layout.columns.T] = elements.reshape(block.warps, WARP, -1)
+        return matrix
+
+    def step(mask: Mask | None) -> None:
+        active_warps(block, mask, instruction.opcode)
+        block.require(names, mask, f"an operand of {instruction.opcode}")
+        a, b, c = (
+            gather(registers, layout, part)
+            for registers, layout, part in zip(sources, layouts, (kind, kind, result), strict=True)
+        )
+        product = (a @ b + c).astype(dtype)
+        for i, write in enumerate(writers):
+            write(product[:, layouts[2].rows[i], layouts[2].columns[i]].ravel(), mask)
+        for name in written:
+            block.learn(name, mask)
+
+    return step
+
+
+def _load_matrices(instruction: Instruction, block: Block) -> Step:
+    """ldmatrix: 8x8 matrices of 16-bit elements; eight lanes give the addresses of the rows of each."""
+    modifiers = parts(instruction)
+    count = int(modifiers[4].removeprefix("x"))
+    transposed = "trans" in modifiers
+    targets = flatten(instruction.operands[:1])
+    if len(targets) != count:
+        raise PtxError(f"{instruction.opcode} needs {count} registers")
+    locate = block.address(instruction.operands[1])
+    writers = [block.destination(target, "b32") for target in targets]
+    written = block.names(*targets)
+
+    lane = np.arange(WARP)
+
+    def step(mask: Mask | None) -> None:
+        warps = active_warps(block, mask, instruction.opcode)
+        threads, addresses = locate(mask)
+        rows = addresses.reshape(-1, WARP)
+        given = rows[:, : 8 * count].ravel()
+        block.shared.check_alignment(given, 16, threads.reshape(-1, WARP)[:, : 8 * count].ravel())
+        for i, write in enumerate(writers):
+            # Each lane receives four bytes of a row; the rows' addresses come from other lanes.
+            places = rows[:, 8 * i + lane // 4] + 4 * (lane % 4)
+            (words,) = block.shared.load(places.ravel(), 4, 1, threads, block.pc)
+            if transposed:
+                elements = words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2)
+                words = np.ascontiguousarray(elements).view(np.uint32).ravel()
+            value = np.zeros((block.warps, WARP), np.uint32)
+            value[warps] = words.reshape(-1, WARP)
+            write(value.ravel(), mask)
+        for name in written:
+            block.learn(name, mask)
+
+    return step
+
+
+TABLE: dict[str, Binder] = {
+    "mma.sync.aligned.m16n8k{4,8}.row.col.f32.tf32.tf32.f32": _multiply,
+    "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32": _multiply,
+    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64": _multiply,
+    "mma.sync.aligned.m16n8k{4,8,16}.row.col.f64.f64.f64.f64": _multiply,
+    "ldmatrix.sync.aligned.m8n8.x{1,2,4}[.trans].shared[::cta].b16": _load_matrices,
+}

@@ -1,0 +1,232 @@
+"""The memories of a grid: global memory with its guard zones, shared and local memory of a block.
+
+A memory is an array of bytes. An access names one address per active thread; it is checked against the memory's bounds
+and the alignment of the access before anything is read or written, and then noted by the memory's race tracker.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphabet_ptx.datatypes import Array, unsigned
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.races import Tracker
+
+# Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
+POISON = 0xFF
+GUARD = 256
+# Device pointers start where neither a null pointer nor a truncated one can reach them.
+ORIGIN = 1 << 40
+
+
+class Memory:
+    """Bytes with bounds; addresses are offsets into them."""
+
+    name = "memory"
+
+    def __init__(self, size: int) -> None:
+        # The views of wider types need whole elements.
+        self.size = size
+        self.bytes = np.full(-(-size // 16) * 16, POISON, np.uint8)
+        self.views = {width: self.bytes.view(unsigned(width)) for width in (1, 2, 4, 8)}
+        self.tracker: Tracker | None = None
+        self.cell = 1
+
+    def watch(self, tracker: Tracker, cell: int) -> None:
+        """Report races between accesses, told apart by cells of that many bytes."""
+        self.tracker = tracker
+        self.cell = cell
+
+    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
+        """Where in `bytes` the accesses are, if all of them are aligned and inside."""
+        self.check_alignment(addresses, size, threads)
+        inside = (addresses >= 0) & (addresses + size <= self.size)
+        if not inside.all():
+            self.refuse(addresses, size, threads, ~inside, f"outside its {self.size} bytes", write=write)
+        return addresses
+
+    def describe(self, offset: int) -> str:
+        """A place in words."""
+        return f"byte {offset}"
+
+    def check_alignment(self, addresses: Array, size: int, threads: Array) -> None:
+        odd = addresses % size != 0
+        if odd.any():
+            first = int(np.argmax(odd))
+            raise PtxError(
+                f"misaligned access to {self.name} memory: {size} bytes at {int(addresses[first]):#x}",
+                thread=int(threads[first]),
+            )
+
+    def refuse(self, addresses: Array, size: int, threads: Array, bad: Array, why: str, *, write: bool) -> None:
+        first = int(np.argmax(bad))
+        verb = "write to" if write else "read of"
+        raise PtxError(
+            f"{verb} {self.name} memory out of range: {size} bytes at {int(addresses[first]):#x}, {why}",
+            thread=int(threads[first]),
+        )
+
+    def load(self, addresses: Array, width: int, count: int, threads: Array, pc: int) -> list[Array]:
+        """`count` neighbouring elements of `width` bytes for each of the threads."""
+        where = self.offsets(addresses, width * count, threads, write=False)
+        if self.tracker is not None:
+            self.tracker.read(*self._cells(where, width * count, threads), pc)
+        first = where // width
+        view = self.views[width]
+        return [view[first + i] for i in range(count)]
+
+    def store(self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int) -> None:
+        """The opposite: `values` are the elements, each of them one number per thread."""
+        where = self.offsets(addresses, width * len(values), threads, write=True)
+        view = self.views[width]
+        places = (where // width)[:, None] + np.arange(len(values))
+        stacked = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1)
+        if self.tracker is None:
+            view[places] = stacked
+            return
+        cells, owners = self._cells(where, width * len(values), threads)
+        changed = self._by_cell(view[places] != stacked, width)
+        self.tracker.write(cells, owners, pc, changed)
+        view[places] = stacked
+        lost = view[places] != stacked
+        if lost.any():
+            self.tracker.clash(cells, owners, self._by_cell(lost, width))
+
+    def _cells(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
+        """The cells of an access, and for each the thread that accesses it."""
+        count = size // self.cell
+        cells = (where // self.cell)[:, None] + np.arange(count)
+        return cells.ravel(), np.repeat(threads, count)
+
+    def _by_cell(self, elements: Array, width: int) -> Array:
+        return np.repeat(elements.ravel(), width // self.cell)
+
+    def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
+        """An atomic on these offsets: unordered with other accesses, but not with other atomics."""
+        if self.tracker is not None:
+            cells, owners = self._cells(where, width, threads)
+            self.tracker.read(cells, owners, pc, atomic=True)
+            self.tracker.write(cells, owners, pc, np.ones(len(cells), np.bool_), atomic=True)
+
+
+class SharedMemory(Memory):
+    """What the threads of a block share."""
+
+    name = "shared"
+
+    def start(self) -> None:
+        """Nothing is known of the contents when a block starts."""
+        self.bytes[:] = POISON
+        if self.tracker is not None:
+            self.tracker.reset()
+
+
+class LocalMemory(Memory):
+    """What each thread has for itself: `size` bytes per thread, one thread's after another's."""
+
+    name = "local"
+
+    def __init__(self, size: int, threads: int) -> None:
+        padded = -(-size // 16) * 16
+        super().__init__(padded * threads)
+        self.size, self.stride = size, padded
+
+    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
+        return np.asarray(super().offsets(addresses, size, threads, write=write) + threads * self.stride)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A piece of global memory, by offsets."""
+
+    name: str
+    start: int
+    end: int
+    writable: bool
+
+
+class GlobalMemory(Memory):
+    """All arrays of a launch, each between guard zones."""
+
+    name = "global"
+
+    def __init__(self, pieces: Sequence[tuple[str, int, bool]]) -> None:
+        """`pieces` are (name, bytes, writable)."""
+        self.allocations = []
+        position = 0
+        for name, size, writable in pieces:
+            start = -(-(position + GUARD) // GUARD) * GUARD
+            position = start + size
+            self.allocations.append(Allocation(name, start, position, writable))
+        super().__init__(position + GUARD)
+        self.starts = np.array([piece.start for piece in self.allocations], np.int64)
+        self.ends = np.array([piece.end for piece in self.allocations], np.int64)
+        self.writable = np.array([piece.writable for piece in self.allocations], np.bool_)
+
+    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
+        self.check_alignment(addresses, size, threads)
+        where = addresses - ORIGIN
+        piece = np.searchsorted(self.starts, where, side="right") - 1
+        inside = (piece >= 0) & (where + size <= self.ends[piece])
+        if write:
+            inside &= self.writable[piece]
+        if not inside.all():
+            self.refuse(addresses, size, threads, ~inside, self._explain(where[~inside][0], write=write), write=write)
+        return where
+
+    def describe(self, offset: int) -> str:
+        piece = self.allocations[int(np.searchsorted(self.starts, offset, side="right")) - 1]
+        return f"byte {offset - piece.start} of {piece.name!r}"
+
+    def _explain(self, where: int, *, write: bool) -> str:
+        """Which array an address is nearest to."""
+        if not self.allocations:
+            return "but no array was passed"
+        piece = min(self.allocations, key=lambda piece: max(piece.start - where, where - piece.end + 1, 0))
+        if piece.start <= where < piece.end and write and not piece.writable:
+            return f"in {piece.name!r}, which is read-only"
+        return f"{where - piece.start:+d} bytes from the start of {piece.name!r}, which has {piece.end - piece.start}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Data under way to shared memory: one row of 32-bit words per thread."""
+
+    threads: Array
+    addresses: Array
+    words: Array
+
+
+class PendingCopies:
+    """Asynchronous copies (cp.async): nothing arrives before it is waited for, and until then its place is poisoned."""
+
+    def __init__(self, shared: SharedMemory) -> None:
+        self.shared = shared
+        self.open: list[Copy] = []
+        self.groups: list[list[Copy]] = []
+
+    def start(self) -> None:
+        """Forget what a block before this one left."""
+        self.open, self.groups = [], []
+
+    def issue(self, copy: Copy, pc: int) -> None:
+        """Read is done, arrival is open."""
+        self._store(copy, np.full_like(copy.words, 0xFFFFFFFF), pc)
+        self.open.append(copy)
+
+    def commit(self) -> None:
+        """Close a group."""
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, remaining: int, pc: int) -> None:
+        """Let all groups arrive but the last few."""
+        arrived = self.groups[: len(self.groups) - remaining]
+        self.groups = self.groups[len(arrived) :]
+        for group in arrived:
+            for copy in group:
+                self._store(copy, copy.words, pc)
+
+    def _store(self, copy: Copy, words: Array, pc: int) -> None:
+        self.shared.store(copy.addresses, 4, list(words.T), copy.threads, pc)

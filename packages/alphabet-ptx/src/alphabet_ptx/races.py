@@ -1,0 +1,207 @@
+"""Races: two accesses to the same bytes, at least one of them a write, that no barrier puts in order.
+
+Every cell of a memory (as many bytes as the kernel's narrowest access there) remembers its last writer and its readers
+with a time stamp. The stamp counts synchronizations: an access is over for a warp if that warp has met a warp barrier
+since, and for the whole block if the block has met a block barrier since. Programs of a grid run in any order, so
+nothing orders them but atomics with acquire and release semantics; what a program does after its release is taken to be
+ordered as well. A write that changes nothing does not race with accesses before it: Triton stores the same value from
+several threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from alphabet_ptx.datatypes import WARP, Array
+from alphabet_ptx.errors import Source
+
+# How many readers a cell has had since the last barrier: one thread, threads of one warp, of one block, of several.
+_ONE, _WARP, _BLOCK, _GRID = range(4)
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two unordered accesses: this `instruction` and the `other` before it; `count` cells of memory, all steps."""
+
+    kind: str
+    space: str
+    line: int
+    instruction: str
+    source: Source | None
+    other_line: int
+    other: str
+    threads: tuple[int, int]
+    programs: tuple[int, int]
+    place: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        here = f"line {self.line} `{self.instruction}`" + (f" ({self.source})" if self.source else "")
+        return (
+            f"{self.space} {self.kind}: {here} by thread {self.threads[0]} of program {self.programs[0]}, and line "
+            f"{self.other_line} `{self.other}` by thread {self.threads[1]} of program {self.programs[1]} before it, "
+            f"with no barrier between them (at {self.place})"
+        )
+
+
+@dataclass
+class Clock:
+    """The synchronizations of the running block, and which other programs it is known to come after."""
+
+    warps: int
+    programs: int
+    now: int = 0
+    block: int = 0
+    program: int = 0
+    warp: Array = field(init=False)
+    after: Array = field(init=False)
+    released: dict[int, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.warp = np.zeros(self.warps, np.int64)
+        self.after = np.zeros(self.programs, np.bool_)
+        self.released = {}
+
+    def start(self, program: int) -> None:
+        """A new block: nothing orders it after those before."""
+        self.program = program
+        self.after = np.zeros(self.programs, np.bool_)
+        self.after[program] = True
+        self.meet_block()
+
+    def meet_block(self) -> None:
+        """A barrier of the whole block."""
+        self.now += 1
+        self.block = self.now
+        self.warp[:] = self.now
+
+    def meet_warps(self, warps: Array) -> None:
+        """A barrier within each of these warps."""
+        self.now += 1
+        self.warp[warps] = self.now
+
+    def synchronize(self, addresses: Array, *, acquire: bool, release: bool) -> None:
+        """An atomic: acquiring joins whatever was released at the address before, releasing publishes what is known."""
+        for address in map(int, np.unique(addresses)):
+            known = self.released.get(address)
+            if acquire and known is not None:
+                self.after |= known
+            if release:
+                self.released[address] = self.after.copy() if known is None else known | self.after
+
+
+# kind, cell, thread, the thread before, the instruction before, number of cells
+Report = Callable[[str, int, int, int, int, int], None]
+
+
+class Tracker:
+    """The shadow of one memory. Threads are numbered through the whole grid, blocks padded to whole warps."""
+
+    def __init__(self, cells: int, clock: Clock, report: Report) -> None:
+        self.clock = clock
+        self.report = report
+        self.block_size = clock.warps * WARP
+        self.writer = np.full(cells, -1, np.int32)
+        self.written = np.zeros(cells, np.int32)
+        self.write_pc = np.zeros(cells, np.int32)
+        self.atomic = np.zeros(cells, np.bool_)
+        self.reader = np.full(cells, -1, np.int32)
+        self.seen = np.zeros(cells, np.int32)
+        self.read_pc = np.zeros(cells, np.int32)
+        self.readers = np.zeros(cells, np.int8)
+
+    def reset(self) -> None:
+        """Forget everything, as a new block does with its shared memory."""
+        self.writer[:] = -1
+        self.reader[:] = -1
+
+    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
+        """Threads (by number within the block) read these cells."""
+        threads = threads + self.clock.program * self.block_size
+        writer = self.writer[cells]
+        if (writer >= 0).any():
+            race = self._concurrent(writer, self.written[cells], threads)
+            if atomic:
+                race &= ~self.atomic[cells]
+            self._report("read after write", race, cells, threads, writer, self.write_pc)
+        if atomic:
+            return
+        readers = self._remaining_readers(cells, threads)
+        self.reader[cells] = threads
+        self.seen[cells] = self.clock.now
+        self.read_pc[cells] = pc
+        last = self.reader[cells]  # of several threads that read one cell in this very step
+        if (last != threads).any():
+            together = np.where(last == threads, _ONE, np.where(last // WARP == threads // WARP, _WARP, _BLOCK))
+            readers = np.maximum(readers, together)
+        self.readers[cells] = _ONE
+        if readers.any():
+            for level in (_WARP, _BLOCK, _GRID):
+                self.readers[cells[readers == level]] = level
+
+    def write(self, cells: Array, threads: Array, pc: int, changed: Array, *, atomic: bool = False) -> None:
+        """Threads write these cells; `changed` says where the bytes differ from what was there."""
+        threads = threads + self.clock.program * self.block_size
+        writer = self.writer[cells]
+        if (writer >= 0).any():
+            race = self._concurrent(writer, self.written[cells], threads) & changed
+            if atomic:
+                race &= ~self.atomic[cells]
+            self._report("write after write", race, cells, threads, writer, self.write_pc)
+        reader = self.reader[cells]
+        if (reader >= 0).any():
+            readers, seen = self.readers[cells], self.seen[cells]
+            race = self._concurrent(reader, seen, threads)
+            # The last reader may be this very thread, or of this warp, although it was not the only one.
+            race |= (readers == _WARP) & (reader == threads) & (seen >= self.clock.warp[self._warps(threads)])
+            race |= (readers == _BLOCK) & (reader // self.block_size == self.clock.program) & (seen >= self.clock.block)
+            race |= (readers == _GRID) & (not self.clock.after[: self.clock.program].all())
+            self._report("write after read", race & changed, cells, threads, reader, self.read_pc)
+        self.writer[cells] = threads
+        self.written[cells] = self.clock.now
+        self.write_pc[cells] = pc
+        self.atomic[cells] = atomic
+
+    def clash(self, cells: Array, threads: Array, lost: Array) -> None:
+        """Of threads that stored different values to one cell in one step, those whose value was `lost`."""
+        threads = threads + self.clock.program * self.block_size
+        self._report("write after write", lost, cells, threads, self.writer[cells], self.write_pc)
+
+    def _warps(self, threads: Array) -> Array:
+        return (threads % self.block_size) // WARP
+
+    def _concurrent(self, earlier: Array, stamp: Array, threads: Array) -> Array:
+        """Whether accesses by `earlier` threads at `stamp` may still be under way."""
+        clock = self.clock
+        same_warp = earlier // WARP == threads // WARP
+        limit = np.where(same_warp, clock.warp[self._warps(threads)], clock.block)
+        concurrent = (stamp >= limit) & (earlier != threads)
+        programs = earlier // self.block_size
+        foreign = programs != clock.program
+        if foreign.any():
+            concurrent = np.where(foreign, ~clock.after[programs], concurrent)
+        return np.asarray(concurrent & (earlier >= 0))
+
+    def _remaining_readers(self, cells: Array, threads: Array) -> Array:
+        """How many readers these cells will have, those before included if a later write may still disturb them."""
+        clock = self.clock
+        earlier, stamp, readers = self.reader[cells], self.seen[cells], self.readers[cells]
+        programs = earlier // self.block_size
+        foreign = (programs != clock.program) & (earlier >= 0)
+        alive = (stamp >= clock.block) & ~foreign & (earlier >= 0)
+        if not (alive.any() or foreign.any()):
+            return np.zeros(len(cells), np.int8)
+        same_warp = earlier // WARP == threads // WARP
+        alive_in_warp = stamp >= clock.warp[self._warps(threads)]
+        near = np.where((earlier != threads) & alive_in_warp, _WARP, _ONE)
+        near = np.maximum(near, np.where((readers == _WARP) & ~alive_in_warp, _ONE, readers))
+        level = np.where(alive, np.where(same_warp, near, np.maximum(readers, _BLOCK)), _ONE)
+        level = np.where(foreign & ~clock.after[programs], _GRID, level)
+        return np.where((readers == _GRID) & (earlier >= 0), _GRID, level).astype(np.int8)
+
+    def _report(self, kind: str, race: Array, cells: Array, threads: Array, other: Array, other_pc: Array) -> None:
+        if race.any():
+            first = int(np.argmax(race))
+            cell = int(cells[first])
+            self.report(kind, cell, int(threads[first]), int(other[first]), int(other_pc[cell]), int(race.sum()))

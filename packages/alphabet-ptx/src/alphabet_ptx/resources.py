@@ -1,0 +1,74 @@
+"""What a compiled kernel needs of a GPU, as the tools inside the triton wheel tell it."""
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from alphabet_ptx.compiling import CompiledKernel, import_triton
+from alphabet_ptx.errors import PtxError
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Registers per thread; stack and spills in bytes per thread; shared memory in bytes per block.
+
+    `instructions` counts the opcodes of the machine code (SASS), without their modifiers.
+    """
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    instructions: Counter[str] = field(repr=False)
+
+
+def resources(compiled: CompiledKernel) -> Resources:
+    """Registers and stack by cuobjdump, spills by ptxas, the instruction mix by nvdisasm."""
+    with tempfile.TemporaryDirectory() as folder:
+        cubin, ptx = Path(folder) / "kernel.cubin", Path(folder) / "kernel.ptx"
+        cubin.write_bytes(compiled.cubin)
+        ptx.write_text(compiled.ptx, encoding="utf-8")
+        usage = _run("cuobjdump", "--dump-resource-usage", str(cubin))
+        listing = _run("nvdisasm", "-c", str(cubin))
+        target = _find(r"\.target\s+(sm_\w+)", compiled.ptx, "the PTX")
+        ptxas = (
+            "ptxas-blackwell"
+            if int(re.sub(r"\D", "", target)) >= 100 and _tool("ptxas-blackwell").exists()
+            else "ptxas"
+        )
+        verbose = _run(ptxas, "-v", f"--gpu-name={target}", str(ptx), "-o", str(Path(folder) / "again.cubin"))
+    return Resources(
+        registers=int(_find(r"REG:(\d+)", usage, "cuobjdump")),
+        stack=int(_find(r"STACK:(\d+)", usage, "cuobjdump")),
+        spill_stores=int(_find(r"(\d+) bytes spill stores", verbose, "ptxas")),
+        spill_loads=int(_find(r"(\d+) bytes spill loads", verbose, "ptxas")),
+        shared=compiled.shared,
+        instructions=Counter(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", listing)),
+    )
+
+
+def _tool(name: str) -> Path:
+    triton = import_triton()
+    assert triton.__file__ is not None
+    return Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+
+
+def _run(name: str, *arguments: str) -> str:
+    tool = _tool(name)
+    if not tool.exists():
+        raise PtxError(f"resources needs {name}, which the triton wheel carries as {tool}; it is not there")
+    result = subprocess.run([str(tool), *arguments], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise PtxError(f"{name} failed: {result.stderr.strip() or result.stdout.strip()}")
+    return result.stdout + result.stderr
+
+
+def _find(pattern: str, text: str, origin: str) -> str:
+    found = re.search(pattern, text)
+    if found is None:
+        raise PtxError(f"{origin} says nothing like {pattern}: {text[:200]!r}")
+    return found[1]

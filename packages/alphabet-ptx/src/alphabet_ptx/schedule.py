@@ -1,0 +1,133 @@
+"""Run a block to its end: which threads execute which instruction next.
+
+Threads that diverge are grouped by program counter, and the group furthest behind runs first: that joins them again
+where their paths meet, since compilers put what follows a branch behind it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphabet_ptx.datatypes import Array, Mask
+from alphabet_ptx.errors import PtxError
+from alphabet_ptx.instructions import BRANCHES, EXITS, bind
+from alphabet_ptx.machine import Block, Step
+from alphabet_ptx.parse import Instruction, Symbol
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An instruction ready to run: its guard, and either a step or where it jumps."""
+
+    guard: str | None
+    holds: Array | None
+    negated: bool
+    step: Step | None
+    jump: int
+
+
+def bind_program(block: Block) -> list[Bound]:
+    """All instructions of the block's program."""
+    return [_bind(instruction, block) for instruction in block.program.instructions]
+
+
+def _bind(instruction: Instruction, block: Block) -> Bound:
+    try:
+        guard = block.register(instruction.guard) if instruction.guard else None
+        holds = block.view(guard, "pred") if guard else None
+        step, jump = None, len(block.program.instructions)
+        if instruction.opcode in BRANCHES:
+            (target,) = instruction.operands
+            if not isinstance(target, Symbol) or target.name not in block.program.labels:
+                raise PtxError(f"branch to an unknown label {target}")
+            jump = block.program.labels[target.name]
+        elif instruction.opcode not in EXITS:
+            step = bind(instruction, block)
+        return Bound(guard, holds, instruction.negated, step, jump)
+    except (IndexError, ValueError) as error:  # a pattern of operands that did not fit
+        fault = PtxError(f"{instruction.opcode} with these operands is not covered")
+        locate(fault, instruction)
+        raise fault from error
+    except PtxError as error:
+        locate(error, instruction)
+        raise
+
+
+def locate(error: PtxError, instruction: Instruction) -> None:
+    """Say where a fault happened."""
+    error.line, error.instruction, error.source = instruction.line, instruction.text, instruction.source
+
+
+class Schedule:
+    """Runs blocks of one bound program; counts how often each instruction ran."""
+
+    def __init__(self, block: Block, limit: int) -> None:
+        self.block = block
+        self.code = bind_program(block)
+        self.hits = [0] * len(self.code)
+        self.limit = limit
+        self.steps = 0
+
+    def run(self, number: int, ctaid: tuple[int, int, int]) -> None:
+        """One block of the grid."""
+        block = self.block
+        block.start(number, ctaid)
+        try:
+            self._run()
+        except PtxError as error:
+            locate(error, block.program.instructions[block.pc])
+            error.program = ctaid
+            raise
+
+    def _run(self) -> None:
+        end = len(self.code)
+        counters = np.zeros(self.block.threads, np.int64)
+        while True:
+            pc = int(counters.min())
+            if pc >= end:
+                return
+            behind = counters == pc
+            ahead = counters[~behind]
+            self.block.alive = counters < end
+            self._run_group(pc, behind if ahead.size else None, int(ahead.min(initial=end)), counters)
+
+    def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array) -> None:
+        """A group of threads, until it splits, ends or meets the threads ahead of it, which wait at `horizon`."""
+        block, code, hits = self.block, self.code, self.hits
+        while pc < horizon:
+            bound = code[pc]
+            block.pc = pc
+            hits[pc] += 1
+            self.steps += 1
+            if self.steps > self.limit:
+                raise PtxError(f"no end after {self.limit} steps; `limit` allows more")
+            mask = group
+            if bound.guard is not None:
+                taken = self._evaluate(bound, group)
+                if not taken.any():
+                    pc += 1
+                    continue
+                mask = None if taken.all() else taken
+            if bound.step is not None:
+                bound.step(mask)
+                pc += 1
+                continue
+            if np.array_equal(self._everyone(mask), self._everyone(group)):
+                pc = bound.jump
+                continue
+            counters[self._everyone(group)] = pc + 1
+            counters[self._everyone(mask)] = bound.jump
+            return
+        counters[self._everyone(group)] = pc
+
+    def _everyone(self, group: Mask | None) -> Mask:
+        return np.ones(self.block.threads, np.bool_) if group is None else group
+
+    def _evaluate(self, bound: Bound, group: Mask | None) -> Mask:
+        """The threads of the group in which the guard holds."""
+        assert bound.guard is not None
+        assert bound.holds is not None
+        if self.block.unknown[bound.guard] is not None:
+            self.block.require([bound.guard], group, "a predicate")
+        holds = ~bound.holds if bound.negated else bound.holds
+        return holds.copy() if group is None else holds & group

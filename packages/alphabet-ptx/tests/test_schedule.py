@@ -1,0 +1,212 @@
+"""Branches, loops, ends, what is known of registers, and instructions that only steer."""
+
+import numpy as np
+import pytest
+from alphabet_ptx import PtxError, execute, instructions
+from hypothesis import given
+from hypothesis import strategies as st
+from ptx_snippets import THREADS, expand, make_kernel, run
+
+STORE = "mad.wide.u32 %d10, %r0, 4, %d0;\nst.global.b32 [%d10], %r1;"
+THREAD = np.arange(THREADS)
+# Each with an operand where it needs one; what they do beyond letting the kernel go on is in the tests below.
+CONTROL_CASES = {
+    pattern: ("$next" if pattern.startswith("bra") else "20" if "sleep" in pattern else "")
+    for pattern in instructions.CONTROL
+}
+
+
+@pytest.mark.parametrize("pattern", CONTROL_CASES)
+def test_control_instructions(pattern):
+    for opcode in expand(pattern):
+        out = np.zeros(THREADS, np.int32)
+        body = f"mov.b32 %r1, 3;\n{opcode} {CONTROL_CASES[pattern]};\n$next:\n{STORE}"
+        if opcode == "trap":
+            with pytest.raises(PtxError, match="trap"):
+                run(body, out)
+        else:
+            run(body, out)
+            assert (out == (0 if opcode in instructions.EXITS else 3)).all()
+
+
+def test_nested_branches_join_again():
+    body = f"""
+    mov.b32 %r1, 0;
+    and.b32 %r2, %r0, 1;
+    and.b32 %r3, %r0, 2;
+    setp.eq.b32 %p1, %r2, 0;
+    setp.eq.b32 %p2, %r3, 0;
+    @%p1 bra $even;
+    @%p2 bra $inner;
+    add.s32 %r1, %r1, 10;
+    bra $join;
+    $inner:
+    add.s32 %r1, %r1, 20;
+    bra $join;
+    $even:
+    add.s32 %r1, %r1, 30;
+    @!%p2 bra $join;
+    add.s32 %r1, %r1, 5;
+    $join:
+    bar.sync 0;
+    shfl.sync.idx.b32 %r4, %r1, 0, 31, -1;
+    add.s32 %r1, %r1, %r4;
+    {STORE}
+    """
+    out = np.zeros(THREADS, np.int32)
+    run(body, out)
+    assert (out == 35 + np.array([35, 20, 30, 10])[THREAD % 4]).all()
+
+
+@given(trips=st.lists(st.integers(0, 9), min_size=THREADS, max_size=THREADS))
+def test_loops_with_a_trip_count_per_thread(trips):
+    """sum over i < n of i, with a branch inside the loop, joined behind it."""
+    body = f"""
+    mad.wide.u32 %d10, %r0, 4, %d1;
+    ld.global.b32 %r2, [%d10];
+    mov.b32 %r1, 0;
+    mov.b32 %r3, 0;
+    $loop:
+    setp.ge.s32 %p1, %r3, %r2;
+    @%p1 bra $end;
+    and.b32 %r4, %r3, 1;
+    setp.eq.b32 %p2, %r4, 0;
+    @%p2 bra $skip;
+    add.s32 %r1, %r1, %r3;
+    $skip:
+    add.s32 %r1, %r1, 100;
+    add.s32 %r3, %r3, 1;
+    bra.uni $loop;
+    $end:
+    bar.sync 0;
+    {STORE}
+    """
+    out = np.zeros(THREADS, np.int32)
+    run(body, out, np.array(trips, np.int32))
+    assert out.tolist() == [sum(i for i in range(n) if i % 2) + 100 * n for n in trips]
+
+
+def test_threads_that_have_ended_are_not_waited_for():
+    out = np.zeros(THREADS, np.int32)
+    run(f"setp.ge.u32 %p1, %r0, 32;\n@%p1 ret;\nbar.sync 0;\nmov.b32 %r1, 9;\n{STORE}", out)
+    assert (out == np.where(THREAD < 32, 9, 0)).all()
+
+
+def test_the_grid_is_walked_with_x_first():
+    out = np.zeros((4, 3, 2), np.int32)
+    body = """
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ctaid.y;
+    mov.u32 %r3, %ctaid.z;
+    mov.u32 %r4, %nctaid.x;
+    mov.u32 %r5, %nctaid.y;
+    mad.lo.u32 %r6, %r3, %r5, %r2;
+    mad.lo.u32 %r6, %r6, %r4, %r1;
+    mad.wide.u32 %d1, %r6, 4, %d0;
+    setp.eq.b32 %p1, %r0, 0;
+    @%p1 st.global.b32 [%d1], %r6;
+    """
+    run(body, out, grid=(2, 3, 4))
+    assert (out.ravel() == np.arange(24)).all()
+
+
+def test_blocks_of_several_dimensions():
+    text = make_kernel(
+        "mov.u32 %r0, %tid.y;\nld.param.b64 %d0, [k_param_0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ntid.x;\n"
+        "mad.lo.u32 %r1, %r0, %r2, %r1;\nmad.wide.u32 %d1, %r1, 4, %d0;\nst.global.b32 [%d1], %r1;",
+        ["u64"],
+    )
+    out = np.zeros(64, np.int32)
+    execute(text.replace(".reqntid 64", ".reqntid 16, 4, 1"), 1, [out])
+    assert (out == THREAD).all()
+
+
+def test_a_register_that_nothing_wrote_is_refused():
+    with pytest.raises(PtxError, match=r"uninitialised register %r7: nothing has been written") as caught:
+        run("add.s32 %r1, %r7, 1;")
+    assert caught.value.instruction == "add.s32 %r1, %r7, 1"
+
+
+PARTIAL = "setp.lt.u32 %p1, %r0, 5;\n@%p1 mov.b32 %r1, 1;\n@%p1 setp.eq.b32 %p2, %r0, %r0;\n@%p1 mov.b64 %d2, %d0;\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "use"),
+    [
+        (STORE, "global memory"),
+        ("add.s32 %r1, %r1, 1;\nneg.s32 %r1, %r1;\n" + STORE, "global memory"),
+        ("shfl.sync.bfly.b32 %r1, %r1, 1, 31, -1;\n" + STORE, "global memory"),
+        ("@%p2 bra $end;\n$end:", "predicate"),
+        ("@%p2 mov.b32 %r3, 1;", "predicate"),
+        ("ld.global.b32 %r3, [%d2];", "address"),
+        ("selp.b32 %r1, %r0, %r0, %p2;\n" + STORE, "global memory"),
+        ("red.global.add.s32 [%d0], %r1;", "atomic"),
+        ("redux.sync.add.s32 %r3, %r1, -1;", "redux"),
+    ],
+)
+def test_an_unknown_value_is_refused_where_it_would_show(body, use):
+    with pytest.raises(PtxError, match=use) as caught:
+        run(PARTIAL + body, np.zeros(THREADS, np.int32))
+    assert "uninitialised register" in str(caught.value)
+    assert caught.value.thread in (4, 5)  # the shuffle moves it to the neighbour
+
+
+def test_an_unknown_value_that_is_not_used_does_no_harm():
+    out = np.zeros(THREADS, np.int32)
+    body = "add.s32 %r1, %r1, 1;\nshfl.sync.up.b32 %r2, %r1, 1, 0, -1;\nmov.b32 %r3, 0;\nselp.b32 %r1, %r1, %r3, %p1;\n"
+    run(PARTIAL + body + STORE, out)
+    assert (out == np.where(THREAD < 5, 2, 0)).all()
+
+
+def test_registers_that_the_compiler_leaves_open_are_unknown_not_refused():
+    out = np.zeros(THREADS, np.int32)
+    body = """
+    // implicit-def: %r7
+    add.s32 %r2, %r7, 1;
+    mov.b32 %r3, 4;
+    setp.ge.u32 %p1, %r0, 0;
+    selp.b32 %r1, %r3, %r2, %p1;
+    """
+    run(body + STORE, out)
+    assert (out == 4).all()
+    with pytest.raises(PtxError, match="global memory"):
+        run(body + "mov.b32 %r1, %r2;\n" + STORE, out)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("frobnicate.f32 %r1, %r0;", "unknown instruction frobnicate.f32"),
+        ("add.sat.f32 %r1, %r0, %r0;", "unknown instruction add.sat.f32"),
+        ("wgmma.fence.sync.aligned;", "unknown instruction wgmma.fence.sync.aligned"),
+        ("mov.u32 %r1, %clusterid.x;", "unknown special register %clusterid.x"),
+        ("mov.u64 %d1, %tid.x;", "special register %tid.x has 32 bits"),
+        ("bra $nowhere;", "unknown label"),
+        ("add.s32 %r1, %r0;", "operands"),
+        ("mov.b64 %d1, %r0;", "too narrow"),
+        ("add.f32 %r1, %r0, 1;", "constant of type f32"),
+        ("bar.sync 0, 32;", "part of the block"),
+        ("mov.b32 %r1, 0;\ndiv.s32 %r2, %r0, %r1;", "division by zero"),
+    ],
+)
+def test_what_is_not_understood_is_an_error(body, reason):
+    with pytest.raises(PtxError, match=reason) as caught:
+        run(body)
+    assert caught.value.line is not None
+
+
+def test_idle_threads_may_divide_by_zero():
+    out = np.zeros(THREADS, np.int32)
+    run(f"mov.b32 %r1, 0;\nsetp.ne.b32 %p1, %r0, 0;\n@%p1 div.s32 %r1, 64, %r0;\n{STORE}", out)
+    assert out.tolist() == [0, *(64 // i for i in range(1, THREADS))]
+
+
+def test_a_kernel_that_does_not_end_is_stopped():
+    with pytest.raises(PtxError, match="no end after 1000 steps"):
+        run("$loop:\nbra $loop;", limit=1000)
+
+
+def test_counts():
+    report = run("mov.b32 %r1, 1;\nadd.s32 %r1, %r1, 1;\nadd.s32 %r1, %r1, 1;", grid=3)
+    assert report.instructions == {"mov.u32": 3, "mov.b32": 3, "add.s32": 6, "ret": 3}
+    assert report.steps == 15
