@@ -70,6 +70,9 @@ def tests(session: nox.Session) -> None:
     )
     install_official_mamba(session)
     session.run("pytest", *session.posargs, env={"MPLBACKEND": "agg"})
+    if not session.posargs:
+        interpreted = "packages/alphabet-triton/tests/interpreted"  # a process that interprets must not compile
+        session.run("pytest", interpreted, env={"TRITON_INTERPRET": "1"})
 
 
 @nox.session
@@ -107,6 +110,18 @@ def spectral_control(session: nox.Session) -> None:
     """The moment-matched spectral control, five seeds, some minutes: `nox -s spectral-control -- --eps 0.4`."""
     install(session, "./packages/alphabet-core")
     session.run("python", "-m", "alphabet_core.spectral_control", *session.posargs)
+
+
+@nox.session(name="gpu-static")
+@nox.parametrize("triton", ["default", "rtx4090"], ids=["default", "rtx4090"])
+def gpu_static(session: nox.Session, triton: str) -> None:
+    """Every GPU kernel compiled for three architectures without a GPU, by either pinned Triton; some minutes each."""
+    install(session, *(f"./packages/{name}" for name in ("alphabet-core", "alphabet-ptx", "alphabet-triton")))
+    if triton == "rtx4090":
+        pins = (PINS.parent / "rtx4090.txt").read_text()
+        (version,) = re.findall(r"^triton==([\d.]+)", pins, flags=re.MULTILINE)
+        session.install("--quiet", "--no-deps", f"triton=={version}", env={"PIP_CONSTRAINT": ""})
+    session.run("python", "packages/alphabet-triton/bench/static_report.py", *session.posargs)
 
 
 @nox.session(name="bench-cpu")

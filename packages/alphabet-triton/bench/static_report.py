@@ -1,0 +1,93 @@
+"""Compile every configuration that dispatch can select, with no GPU: `nox -s gpu-static`.
+
+Prints what each uses of a multiprocessor, writes it as JSON, and fails if any spills or uses the stack. With `--bytes`
+it prints what the launches of inference, and of forward and backward in training, move at least at (32, 512, 64).
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from alphabet_ptx import compile_kernel, resources
+from alphabet_triton.launching import Launch
+from alphabet_triton.shapes import Shape, no_masks
+from alphabet_triton.static import CPU, list_configurations, list_launches, signature
+
+ARCHITECTURES = ("sm_80", "sm_89", "sm_90")
+ANCHOR = Shape(32, 512, 2, 64, 16)
+
+
+def inspect(launch: Launch, arch: str) -> dict[str, Any]:
+    """One row of the table."""
+    blocks = launch.blocks
+    compiled = compile_kernel(
+        launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,
+        divisible=("TS",) if "TS" in launch.scalars else (),
+    )  # fmt: skip
+    used = resources(compiled)
+    return {
+        "kernel": launch.name,
+        "arch": arch,
+        "flags": dict(launch.flags),
+        "blocks": dict(blocks.sizes),
+        "warps": blocks.warps,
+        "registers": used.registers,
+        "stack": used.stack,
+        "spills": used.spill_stores + used.spill_loads,
+        "shared": used.shared,
+        "instructions": sum(used.instructions.values()),
+    }
+
+
+def print_bytes() -> None:
+    """Compulsory traffic: every tensor that a launch reads or writes, once."""
+    unused = {"KEEP": {"pre", "scale_2"}, "STORE": {"states"}}  # by the flag that is down
+    for number, launch in enumerate(list_launches(ANCHOR, 5, no_masks(CPU))):
+        dead = {name for flag, names in unused.items() if not launch.flags.get(flag, True) for name in names}
+        tensors = [tensor for name, tensor in launch.tensors.items() if name not in dead]
+        moved = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        print(f"{number:3d}  {launch.name:20s} {moved / 1e6:7.2f} MB")
+
+
+def main() -> None:
+    """Compile, print, save, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--arch", choices=ARCHITECTURES, action="append", help="default: all three")
+    parser.add_argument("--bytes", action="store_true")
+    parser.add_argument("--json", type=Path, default=Path("gpu-static.json"))
+    options = parser.parse_args()
+    if options.bytes:
+        print_bytes()
+        return
+    launches, rows = list(list_configurations()), []
+    print(
+        f"triton {triton.__version__}, torch {torch.__version__}: {len(launches)} configurations; nothing runs on a GPU"
+    )
+    for arch in options.arch or ARCHITECTURES:
+        for number, launch in enumerate(launches):
+            if sys.stderr.isatty():
+                print(f"\r\033[K{arch} {number + 1} of {len(launches)}", end="", file=sys.stderr, flush=True)
+            rows.append(inspect(launch, arch))
+    options.json.write_text(json.dumps({"triton": triton.__version__, "rows": rows}, indent=1) + "\n")
+    print("\nkernel               arch   configurations  registers  shared bytes  instructions  stack  spills")
+    for name in sorted({row["kernel"] for row in rows}):
+        for arch in options.arch or ARCHITECTURES:
+            mine = [row for row in rows if (row["kernel"], row["arch"]) == (name, arch)]
+            spans = {key: f"{min(r[key] for r in mine)}-{max(r[key] for r in mine)}" for key in (
+                "registers", "shared", "instructions", "stack", "spills")}  # fmt: skip
+            print(f"{name:20s} {arch}  {len(mine):14d}  {spans['registers']:>9s}  {spans['shared']:>12s}  "
+                  f"{spans['instructions']:>12s}  {spans['stack']:>5s}  {spans['spills']:>6s}")  # fmt: skip
+    bad = [row for row in rows if row["stack"] or row["spills"]]
+    for row in bad:
+        print("FAIL", row)
+    print(f"{len(rows) - len(bad)} of {len(rows)} without stack and spills; all figures: {options.json}")
+    if bad:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Block sizes per shape: literal tables, chosen by what compiles without spills (docs/gpu.md), never while timing."""
+
+from alphabet_triton.launching import Blocks
+
+MOST_FEATURES, MOST_MODES = 128, 64
+
+# By features rounded up to a power of two. BN is the block of the drive's rows, or of the states that are synthesized.
+EDGE = {
+    16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    64: Blocks({"BT": 64, "BD": 64, "BN": 32}, warps=8),
+    128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
+}
+READER = {
+    16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
+    128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
+}
+NORM_BWD = {
+    16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
+    128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
+}
+EDGE_BWD = {
+    16: Blocks({"BT": 128, "BD": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32}, warps=4),
+    64: Blocks({"BT": 64, "BD": 64}, warps=8),
+    128: Blocks({"BT": 32, "BD": 128}, warps=8),
+}
+READER_BWD = {
+    16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=8),
+    128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
+}
+OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
+# By modes rounded up to a power of two: a program holds at most eight, forward and backward.
+SCAN = {
+    1: Blocks({"BT": 128, "BM": 1}, warps=1),
+    2: Blocks({"BT": 128, "BM": 2}, warps=2),
+    4: Blocks({"BT": 128, "BM": 4}, warps=2),
+    8: Blocks({"BT": 128, "BM": 8}, warps=8),
+}
+
+
+def round_up(size: int) -> int:
+    """The next power of two."""
+    return 1 << (size - 1).bit_length()
+
+
+def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:
+    """An entry of a table by features."""
+    return table[max(16, round_up(features))]
+
+
+def scan_blocks(modes: int) -> Blocks:
+    """Of `scan_fwd_kernel` and `scan_bwd_kernel`."""
+    return SCAN[min(max(SCAN), round_up(modes))]
+
+
+def head_blocks(modes: int, outputs: int) -> Blocks:
+    """Of `head_fwd_kernel`: all poles of both banks, and as many outputs as fit beside them."""
+    poles = round_up(2 * modes)
+    return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)

@@ -1,0 +1,64 @@
+"""A launch as a value, and what can run one: a GPU by Triton, or anything else with a `run`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+# Sizes that kernels are not compiled anew for: one shape's kernel is every shape's, and what is proven of it holds.
+# Only TS, the rows' stride, is known to be a multiple of sixteen.
+UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R", "bank"]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How a kernel is cut: its block sizes by name, warps per program, and stages of its pipelined loops."""
+
+    sizes: Mapping[str, int]
+    warps: int = 4
+    stages: int = 2
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel with everything that it is called with.
+
+    tensors, scalars: run-time arguments by name; flags: compile-time switches; blocks: compile-time sizes
+    """
+
+    kernel: Any
+    grid: tuple[int, ...]
+    tensors: Mapping[str, Tensor]
+    scalars: Mapping[str, int]
+    blocks: Blocks
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.kernel.__name__)
+
+    @property
+    def constants(self) -> dict[str, int | bool]:
+        """All compile-time arguments."""
+        return {**self.flags, **self.blocks.sizes}
+
+
+class Device(Protocol):
+    """Where kernels run."""
+
+    def run(self, launch: Launch) -> None:
+        """Run it, in the order of the calls."""
+
+
+class TritonDevice:
+    """The device that Triton launches on: the current CUDA stream, or with TRITON_INTERPRET=1 its interpreter."""
+
+    def run(self, launch: Launch) -> None:
+        launch.kernel[launch.grid](
+            **launch.tensors,
+            **launch.scalars,
+            **launch.constants,
+            num_warps=launch.blocks.warps,
+            num_stages=launch.blocks.stages,
+        )

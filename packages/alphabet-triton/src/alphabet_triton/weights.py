@@ -1,0 +1,70 @@
+"""The model's folded factors in float32, in the layout that the kernels read."""
+
+from dataclasses import dataclass, fields
+
+from alphabet_core import Alphabet
+from alphabet_core.folding import FoldedBank, fold
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class BankWeights:
+    """taps (D, 5), bias (D,), matrix (2M, D) to the drive, transition (2M,)."""
+
+    taps: Tensor
+    bias: Tensor
+    matrix: Tensor
+    transition: Tensor
+
+    @property
+    def lift(self) -> dict[str, Tensor]:
+        """What the lift's kernels read, by their names."""
+        return {"taps": self.taps, "bias": self.bias, "matrix": self.matrix}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """project (D, C), synthesis (D, 2M), through (D,), head (K, 14 M) and its bias (K,)."""
+
+    project: Tensor
+    direct: BankWeights
+    synthesis: Tensor
+    through: Tensor
+    cascaded: BankWeights
+    head: Tensor
+    head_bias: Tensor
+
+
+def read_weights(model: Alphabet) -> Weights:
+    """What the kernels read of a model whose path is the fused one."""
+    head, folded = model.head, fold(model)
+    assert isinstance(head, nn.Linear)
+    return Weights(
+        project=_store(folded.project),
+        direct=_read_bank(folded.direct),
+        synthesis=_store(folded.synthesis),
+        through=_store(folded.through),
+        cascaded=_read_bank(folded.cascaded),
+        head=_store(head.weight),
+        head_bias=_store(head.bias),
+    )
+
+
+def _read_bank(bank: FoldedBank) -> BankWeights:
+    return BankWeights(_store(bank.taps), _store(bank.bias), _store(bank.drive.mT), _store(bank.transition))
+
+
+def _store(tensor: Tensor) -> Tensor:
+    return tensor.detach().float().contiguous()
+
+
+def copy_weights(into: Weights, weights: Weights) -> None:
+    """Overwrite tensors that recorded launches point to."""
+    for field in fields(into):
+        old, new = getattr(into, field.name), getattr(weights, field.name)
+        for target, source in zip(_tensors_of(old), _tensors_of(new), strict=True):
+            target.copy_(source)
+
+
+def _tensors_of(entry: Tensor | BankWeights) -> list[Tensor]:
+    return [entry] if isinstance(entry, Tensor) else [getattr(entry, field.name) for field in fields(entry)]

@@ -1,0 +1,17 @@
+"""Kernels in Triton's interpreter, which must be chosen before triton is imported: `nox -s tests` does so."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["test_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def float_arithmetic_of_a_gpu():
+    """The interpreter computes in numpy, which warns of overflows and NaN where a GPU goes on."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield

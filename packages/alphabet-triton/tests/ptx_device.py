@@ -1,0 +1,34 @@
+"""A device that compiles launches for an NVIDIA architecture and executes the PTX on the CPU."""
+
+from collections import Counter
+
+from alphabet_ptx import compile_kernel, execute
+from alphabet_triton.static import signature
+
+_compiled = {}
+
+
+def compile_launch(launch, arch="sm_89"):
+    """The launch's kernel, compiled as Triton would for this call."""
+    blocks = launch.blocks
+    key = (launch.name, *sorted(launch.constants.items()), blocks.warps, blocks.stages, arch)
+    if key not in _compiled:
+        _compiled[key] = compile_kernel(
+            launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,
+            divisible=("TS",) if "TS" in launch.scalars else (),
+        )  # fmt: skip
+    return _compiled[key]
+
+
+class PtxDevice:
+    """`run(launch)`; races and executed instructions add up."""
+
+    def __init__(self, arch="sm_89", change=lambda launch, compiled: compiled):
+        self.arch, self.change = arch, change
+        self.races, self.instructions = [], Counter()
+
+    def run(self, launch):
+        compiled = self.change(launch, compile_launch(launch, self.arch))
+        report = execute(compiled, launch.grid, {**launch.tensors, **launch.scalars})
+        self.races += [(launch.name, race) for race in report.races]
+        self.instructions += report.instructions

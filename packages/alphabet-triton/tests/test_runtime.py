@@ -1,0 +1,148 @@
+"""What can be said of the runtime without a GPU and without the interpreter: paths, plans, recordings."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
+from alphabet_triton import TritonRuntime, graphs, inference, path
+from alphabet_triton.shapes import Shape, no_masks
+from alphabet_triton.static import list_launches, make_weights
+from triton_models import make_batch, make_model
+
+
+class Recorder:
+    """A device that runs nothing and remembers what it was asked to run."""
+
+    def __init__(self):
+        self.launches = []
+
+    def run(self, launch):
+        self.launches.append(launch)
+
+
+@pytest.fixture
+def pretend_gpu(monkeypatch):
+    monkeypatch.setattr(path, "_machine_reason", lambda model: None)
+
+
+def test_on_a_cpu_the_reference_runs_and_says_so():
+    model, (values, _) = make_model(), make_batch(2, 30, 2)
+    runtime = TritonRuntime(model)
+    assert runtime.path(values) == (
+        "reference: the model is on cpu; move it to a CUDA device, model.cuda(), or set TRITON_INTERPRET=1 to interpret"
+    )
+    assert "reference" in repr(runtime)
+    with torch.no_grad():
+        assert torch.equal(runtime(values), model(values))
+
+
+REASONS = {
+    "clock": (make_model, {"time_delta": torch.ones(2, 30)}, "time_delta is given"),
+    "double": (lambda: make_model().double(), {}, "the model is torch.float64"),
+    "wide": (lambda: Alphabet(AlphabetConfig(2, 130, 8, 2)), {}, "width is 130"),
+    "lags": (lambda: Alphabet(AlphabetConfig(2, 64, 16, 5, lags=(1, 3))), {}, "lags are"),
+    "variant": (
+        lambda: Alphabet(AlphabetConfig.variant("one-scan", channels=2, width=8, modes=2, outputs=2)), {}, "structural",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_what_the_kernels_do_not_cover_takes_the_reference(case, pretend_gpu):
+    make, given, reason = REASONS[case]
+    model = make()
+    values = make_batch(2, 30, 2)[0].to(model.project.weight.dtype)
+    runtime = TritonRuntime(model)
+    assert runtime.path(values, **given).startswith("reference: ")
+    assert reason in runtime.path(values, **given)
+    with torch.no_grad():
+        assert torch.equal(runtime(values, **given), model(values, **given))
+
+
+def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
+    recorder = Recorder()
+    runtime = TritonRuntime(make_model(), device=recorder, capture=graphs.run_eagerly)
+    runtime(make_batch(3, 50, 2)[0])
+    names = [launch.name for launch in recorder.launches]
+    assert names == ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
+    stores = [launch.flags["STORE"] for launch in recorder.launches if launch.name == "scan_fwd_kernel"]
+    assert stores == [True, False]  # the cascaded bank's trajectory is never written
+
+
+def test_a_shape_is_recorded_once_and_replayed(pretend_gpu):
+    recorder, recorded, replayed = Recorder(), [], []
+
+    def capture(run):
+        run()
+        recorded.append(1)
+        return lambda: replayed.append(1)
+
+    runtime = TritonRuntime(make_model(), device=recorder, capture=capture)
+    for shape in ((3, 50), (3, 50), (3, 51), (3, 50)):
+        runtime(torch.randn(*shape, 2))
+    runtime(torch.randn(3, 50, 2), valid=torch.ones(3, 50, dtype=torch.bool))
+    assert len(recorded) == 3
+    assert len(replayed) == 5
+    assert len(recorder.launches) == 15
+
+
+def test_a_replay_reads_what_the_call_copied(pretend_gpu):
+    seen = []
+
+    def capture(run):
+        return lambda: seen.append(runtime._recordings[next(iter(runtime._recordings))].values.clone())
+
+    model = make_model()
+    runtime = TritonRuntime(model, device=Recorder(), capture=capture)
+    first, second = torch.randn(2, 20, 2), torch.randn(2, 20, 2)
+    runtime(first)
+    runtime(second)
+    assert torch.equal(torch.stack(seen), torch.stack((first, second)))
+    weights = runtime._weights.project
+    with torch.no_grad():
+        model.project.weight *= 2.0
+    runtime(first)
+    assert runtime._weights.project is weights  # what recorded launches point to
+    assert torch.equal(weights, model.project.weight)
+
+
+def test_capture_fails_with_what_to_do():
+    if torch.cuda.is_available():
+        pytest.skip("a GPU can capture")
+    with pytest.raises(AlphabetError, match=r"could not be captured: .*capture=run_eagerly"):
+        graphs.capture_graph(lambda: None)
+
+
+def test_rows_of_buffers_are_aligned_and_grids_cover_every_token():
+    shape = Shape(2, 77, 3, 24, 5)
+    assert shape.stride == 80
+    buffers = inference.allocate(shape, 4, torch.device("cpu"))
+    launches = inference.plan_forward(
+        shape, no_masks(torch.device("cpu")), torch.empty(2, 77, 3), make_weights(shape, 4), buffers
+    )
+    for launch in launches:
+        assert launch.grid[1] == 2
+        block = {"edge_fwd_kernel": "BT", "reader_fwd_kernel": "BT", "scan_fwd_kernel": "BM", "head_fwd_kernel": "BK"}
+        size = {"BT": 77, "BM": 5, "BK": 4}[block[launch.name]]
+        assert launch.grid[0] == -(-size // launch.blocks.sizes[block[launch.name]])
+
+
+def test_every_argument_of_every_launch_is_a_parameter_of_its_kernel():
+    for launch in list_launches(Shape(2, 40, 2, 24, 5), 3, no_masks(torch.device("cpu"))):
+        given = [*launch.tensors, *launch.scalars, *launch.constants]
+        assert sorted(given) == sorted(launch.kernel.arg_names), launch.name
+
+
+def test_without_triton_the_package_imports_and_says_what_is_missing():
+    code = (
+        "import sys; sys.modules['triton'] = None; import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'triton' else find(name, *rest)\n"
+        "import torch; from alphabet_core import Alphabet, AlphabetConfig; from alphabet_triton import TritonRuntime\n"
+        "runtime = TritonRuntime(Alphabet(AlphabetConfig(2, 8, 2, 2)))\n"
+        "print(runtime.path(torch.zeros(1, 5, 2))); runtime(torch.zeros(1, 5, 2))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "reference: triton is not installed; on Linux, pip install triton\n"
