@@ -7,7 +7,8 @@ import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
 from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
 from alphabet_cpu.trainer import list_moving
-from cpu_models import SIZES, make_batch, make_model
+from cpu_sizes import SIZES
+from examples import make_batch, make_model
 
 
 def make_pair(recipe, sizes=SIZES[0]):

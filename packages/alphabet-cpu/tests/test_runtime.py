@@ -10,7 +10,8 @@ from alphabet_core.head import AffineHead
 from alphabet_cpu import CpuRuntime
 from alphabet_cpu.batch import LONG, read_batch, run_batch
 from alphabet_cpu.weights import fold_and_pack
-from cpu_models import DESIGNS, MASKS, SIZES, make_batch, make_model
+from cpu_sizes import DESIGNS, SIZES
+from examples import MASKS, make_batch, make_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils.parametrizations import weight_norm

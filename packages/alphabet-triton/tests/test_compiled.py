@@ -1,5 +1,6 @@
 """The compiled kernels' PTX, executed on the CPU: real tf32x3 rounding, barriers, shuffles and addresses."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,9 @@ from alphabet_ptx import PtxError, resources
 from alphabet_triton import TritonRuntime, graphs, path
 from alphabet_triton.shapes import Masks, Shape, no_masks
 from alphabet_triton.static import CPU, list_launches
+from examples import make_batch, make_model
+from kernel_chain import errors, run_kernels, run_reference
 from ptx_device import PtxDevice, compile_launch
-from triton_models import errors, make_batch, make_model, run_kernels, run_reference
 
 # Measured 6e-7 of a tensor's largest entry; float32's own error at these lengths is about as large.
 CLOSE = 5e-6
@@ -90,20 +92,23 @@ FAULTS = {
     "a wrong stride": ("reader_fwd_kernel", scalar(TS=128)),
     "a missing feature": ("edge_fwd_kernel", scalar(D=SIZES[1] - 1)),
     "a missing block": ("edge_fwd_kernel", drop_block),
-    "a missing block on the way back": (
-        "edge_bwd_kernel",
-        drop_block,
-    ),
+    "a missing block on the way back": ("edge_bwd_kernel", drop_block),
     "taps in reverse": ("edge_fwd_kernel", tensor("taps", reverse)),
     "taps in reverse on the way back": ("reader_bwd_kernel", tensor("taps", reverse)),
     "no feedthrough": ("reader_fwd_kernel", tensor("through", torch.zeros_like)),
     "masks ignored": ("reader_fwd_kernel", flag(MASKED=False)),
     "everything available": ("edge_fwd_kernel", tensor("gate", torch.ones_like)),
     "everything valid": ("scan_fwd_kernel", tensor("valid", torch.ones_like)),
-    "states' gradient left out": (
-        "scan_bwd_kernel",
-        flag(ALONE=True),
-    ),
+    "states' gradient left out": ("scan_bwd_kernel", flag(ALONE=True)),
+    "features' gradient left out": ("norm_bwd_kernel", flag(ALONE=True)),
+    "lags' gradients in another order": ("scan_bwd_kernel", tensor("d_sums", lambda d: d.roll(2, dims=2).contiguous())),
+    "no synthesis": ("reader_fwd_kernel", tensor("synthesis", torch.zeros_like)),
+    "no synthesis on the way back": ("reader_bwd_kernel", tensor("synthesis", torch.zeros_like)),
+    "no feedthrough on the way back": ("reader_bwd_kernel", tensor("through", torch.zeros_like)),
+    "a negative drive": ("edge_fwd_kernel", tensor("matrix", torch.neg)),
+    "a negative drive on the way back": ("norm_bwd_kernel", tensor("matrix", torch.neg)),
+    "features not normed": ("reader_fwd_kernel", tensor("scale", torch.ones_like)),
+    "features not normed in the matrix's gradient": ("outer_bwd_kernel", flag(NORMED=False)),
 }
 
 
@@ -123,21 +128,46 @@ def test_planted_faults_are_caught(fault):
     assert not error < CLOSE or device.races
 
 
-def drop(text):
+def drop_barriers(ptx):
+    return "".join(line for line in ptx.splitlines(keepends=True) if "bar.sync" not in line)
+
+
+def shuffle_too_far(ptx):
+    """The first shuffles of a scan take their values from a lane further away."""
+    return re.sub(r"(shfl\.sync\.up\.b32[^;]*, )1, 0", r"\g<1>2, 0", ptx)
+
+
+def flip_a_sign(ptx):
+    return ptx.replace("neg.f32", "mov.b32", 1)
+
+
+def store_unmasked(ptx):
+    """Stores that only some threads may do, done by all."""
+    return re.sub(r"@!?%p\d+ (st\.global)", r"\1", ptx)
+
+
+# (kernel, what is changed in its compiled code)
+BROKEN = [
+    *((name, drop_barriers) for name in (
+        "edge_fwd_kernel", "reader_fwd_kernel", "norm_bwd_kernel", "outer_bwd_kernel", "reader_bwd_kernel",
+    )),
+    ("scan_fwd_kernel", shuffle_too_far), ("scan_fwd_kernel", flip_a_sign), ("scan_fwd_kernel", store_unmasked),
+    ("edge_bwd_kernel", store_unmasked),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "damage"), BROKEN)
+def test_damage_to_the_compiled_code_is_caught(kernel, damage):
     def change(launch, compiled):
-        assert text in compiled.ptx, launch.name
-        lines = [line for line in compiled.ptx.splitlines(keepends=True) if text not in line]
-        return replace(compiled, ptx="".join(lines))
+        if launch.name != kernel:
+            return compiled
+        broken = replace(compiled, ptx=damage(compiled.ptx))
+        assert broken.ptx != compiled.ptx
+        return broken
 
-    return change
-
-
-@pytest.mark.parametrize("kernel", ["edge_fwd_kernel", "reader_fwd_kernel", "norm_bwd_kernel", "outer_bwd_kernel"])
-def test_a_dropped_barrier_is_caught(kernel):
-    dropped = drop("bar.sync")
-    device = PtxDevice(change=lambda launch, compiled: dropped(launch, compiled) if launch.name == kernel else compiled)
+    device = PtxDevice(change=change)
     try:
-        run_case("none", device)
+        error = run_case("none", device)
     except PtxError:
         return
-    assert device.races
+    assert not error < CLOSE or device.races

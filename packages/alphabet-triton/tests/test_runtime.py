@@ -9,7 +9,7 @@ from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
 from alphabet_triton import TritonRuntime, graphs, inference, path
 from alphabet_triton.shapes import Shape, no_masks
 from alphabet_triton.static import list_launches, make_weights
-from triton_models import make_batch, make_model
+from examples import make_batch, make_model
 
 
 class Recorder:

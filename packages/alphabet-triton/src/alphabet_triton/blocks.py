@@ -12,7 +12,7 @@ EDGE = {
     128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
 }
 READER = {
-    16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
+    16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
     64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
     128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
@@ -27,7 +27,7 @@ EDGE_BWD = {
     16: Blocks({"BT": 128, "BD": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32}, warps=4),
     64: Blocks({"BT": 64, "BD": 64}, warps=8),
-    128: Blocks({"BT": 32, "BD": 128}, warps=8),
+    128: Blocks({"BT": 16, "BD": 128}, warps=8),
 }
 READER_BWD = {
     16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
@@ -38,7 +38,6 @@ READER_BWD = {
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # By modes rounded up to a power of two: a program holds at most eight, forward and backward.
 SCAN = {
-    1: Blocks({"BT": 128, "BM": 1}, warps=1),
     2: Blocks({"BT": 128, "BM": 2}, warps=2),
     4: Blocks({"BT": 128, "BM": 4}, warps=2),
     8: Blocks({"BT": 128, "BM": 8}, warps=8),
@@ -57,7 +56,7 @@ def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:
 
 def scan_blocks(modes: int) -> Blocks:
     """Of `scan_fwd_kernel` and `scan_bwd_kernel`."""
-    return SCAN[min(max(SCAN), round_up(modes))]
+    return SCAN[min(max(SCAN), max(min(SCAN), round_up(modes)))]
 
 
 def head_blocks(modes: int, outputs: int) -> Blocks:

@@ -52,7 +52,7 @@ def list_configurations() -> Iterator[Launch]:
     seen = set()
     bytes_ = torch.empty(1, 64, dtype=torch.uint8)
     for width in EDGE:
-        for modes in (mode for mode in (*SCAN, 16, 32, 64) if 2 * mode <= width):
+        for modes in (mode for mode in (1, *SCAN, 16, 32, 64) if 2 * mode <= width):
             for outputs in (1, 5, 100):
                 for masks in (no_masks(CPU), Masks(bytes_, bytes_)):
                     for launch in list_launches(Shape(1, 64, 2, width, modes), outputs, masks):

@@ -5,7 +5,8 @@ import torch
 from alphabet_core import value_checks
 from alphabet_triton import TritonRuntime
 from alphabet_triton.launching import TritonDevice
-from triton_models import CASES, MASKS, errors, make_batch, make_model, run_kernels, run_reference
+from examples import MASKS, make_batch, make_model
+from kernel_chain import CASES, errors, run_kernels, run_reference
 
 # Float32 against float64: sums of some hundred terms and as many roundings, 2e-6 of a tensor's largest entry; for one
 # token many gradients are differences of nearly equal terms.

@@ -1,10 +1,10 @@
-"""Models, batches, and the reference's moment sums and gradients in float64."""
+"""The chain of kernels, and the reference's moment sums and gradients in float64."""
 
 import copy
 from dataclasses import replace
 
 import torch
-from alphabet_core import Alphabet, AlphabetConfig, read_sequence
+from alphabet_core import read_sequence
 from alphabet_core.folding import fold
 from alphabet_core.grid import make_grid
 from alphabet_core.moments import correlate
@@ -12,7 +12,6 @@ from alphabet_triton import training
 from alphabet_triton.shapes import Masks, Shape, no_masks
 from alphabet_triton.weights import read_weights
 
-MASKS = ["none", "valid", "observed", "both"]
 # (sizes, length, masks): all the lengths, M = 7, features that are no power of two, and carries over three chunks.
 CASES = [
     ((2, 64, 16, 5), 33, "none"),
@@ -23,30 +22,6 @@ CASES = [
     ((1, 20, 2, 2), 300, "none"),
     ((1, 16, 2, 9), 300, "both"),
 ]
-
-
-def make_model(channels=2, width=64, modes=16, outputs=5, *, seed=0):
-    torch.manual_seed(seed)
-    model = Alphabet(AlphabetConfig(channels, width, modes, outputs))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if not name.startswith("head") and not name.endswith("tangent"):
-                parameter += 0.1 * torch.randn_like(parameter)
-    return model
-
-
-def make_batch(batch, length, channels, masks="none", seed=1):
-    """Values and the masks by name; where nothing may be read there is NaN."""
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randn(batch, length, channels, generator=generator)
-    valid = torch.rand(batch, length, generator=generator) < 0.8
-    observed = torch.rand(batch, length, channels, generator=generator) < 0.7
-    given = {"none": {}, "valid": {"valid": valid}, "observed": {"observed": observed}}
-    given["both"] = {"valid": valid, "observed": observed}
-    readable = torch.ones_like(observed)
-    for name, mask in given[masks].items():
-        readable &= mask.unsqueeze(-1) if name == "valid" else mask
-    return torch.where(readable, values, torch.nan), given[masks]
 
 
 def read_masks(sequence):

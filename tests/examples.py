@@ -3,13 +3,6 @@
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
 
-SIZES = [(2, 64, 16, 5), (1, 16, 4, 3), (3, 24, 7, 2), (2, 128, 32, 5), (1, 40, 20, 2)]
-# (B, T, D) of the systems audit, with D / 4 modes, two channels and five outputs.
-DESIGNS = [
-    *((batch, 512, 64) for batch in (1, 8, 32, 64)),
-    *((32, length, 64) for length in (128, 2048)),
-    *((32, 512, width) for width in (16, 32, 128)),
-]
 MASKS = ["none", "valid", "observed", "both"]
 
 
@@ -33,8 +26,6 @@ def make_batch(batch, length, channels, masks="none", seed=1):
     given = {"none": {}, "valid": {"valid": valid}, "observed": {"observed": observed}}
     given["both"] = {"valid": valid, "observed": observed}
     readable = torch.ones_like(observed)
-    if "valid" in given[masks]:
-        readable &= valid.unsqueeze(-1)
-    if "observed" in given[masks]:
-        readable &= observed
+    for name, mask in given[masks].items():
+        readable &= mask.unsqueeze(-1) if name == "valid" else mask
     return torch.where(readable, values, torch.nan), given[masks]
