@@ -51,7 +51,13 @@ def test_a_token_in_a_stream(benchmark, anchor):
 
 def test_a_token_in_a_stream_is_much_faster_than_the_cores(anchor):
     mine, core, token = CpuStream(anchor[0]), StreamingAlphabet(anchor[0]), torch.ones(1, 1, 2)
-    assert interleaved_ratio(lambda: core.feed(token), lambda: mine.push(token[0, 0].numpy()), rounds=99) > 50.0  # 300
+    values = token[0, 0].numpy()
+
+    def push_twenty():  # the first of them finds the caches as the core left them
+        for _ in range(20):
+            mine.push(values)
+
+    assert interleaved_ratio(lambda: core.feed(token), push_twenty, rounds=99) > 3.0  # one against twenty: 15 measured
 
 
 def test_time_per_token_is_flat(anchor):

@@ -182,7 +182,8 @@ def test_a_store_one_element_too_far_is_refused_with_its_source_line():
     with pytest.raises(PtxError, match="write to global memory out of range") as caught:
         execute(broken, 1, arguments)
     assert caught.value.source is not None
-    assert caught.value.source.file == kernels.__file__
+    # By name: what Triton compiled and kept may have been compiled from another checkout.
+    assert Path(caught.value.source.file).name == Path(kernels.__file__).name
     assert "'hr'" in str(caught.value)
 
 
