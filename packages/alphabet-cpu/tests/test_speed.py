@@ -60,6 +60,14 @@ def test_a_token_in_a_stream_is_much_faster_than_the_cores(anchor):
     assert interleaved_ratio(lambda: core.feed(token), push_twenty, rounds=99) > 3.0  # one against twenty: 15 measured
 
 
+def test_time_is_linear_in_length(anchor):
+    model, values, _ = anchor
+    runtime = CpuRuntime(model)
+    short, long = values[:2].repeat(1, 8, 1), values[:2].repeat(1, 64, 1)
+    with value_checks(False):
+        assert interleaved_ratio(lambda: runtime(long), lambda: runtime(short), rounds=7) < 12.0  # 8 times the tokens
+
+
 def test_time_per_token_is_flat(anchor):
     runtime = CpuRuntime(anchor[0])
     short, long = torch.randn(128, 512, 2), torch.randn(1, 65536, 2)

@@ -48,9 +48,9 @@ def test_a_forked_child_can_go_on():
         "runtime = CpuRuntime(make_model()); values, _ = make_batch(64, 1024, 2); wanted = runtime(values); "
         "context = multiprocessing.get_context('fork'); queue = context.Queue(); "
         "child = context.Process(target=lambda: queue.put(runtime(values).tolist())); child.start(); "
-        "found = queue.get(timeout=60); child.join(60); assert torch.equal(torch.tensor(found), wanted)"
+        "found = queue.get(timeout=60); child.join(60); print(torch.equal(torch.tensor(found), wanted))"
     )
-    run_python(code)
+    assert run_python(code).stdout == "True\n"
 
 
 def test_the_thread_count_comes_back_after_an_error():
