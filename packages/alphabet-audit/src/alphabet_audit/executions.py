@@ -1,0 +1,89 @@
+"""How a family can be executed: each of its exact algorithms, eagerly, compiled, or recorded in a CUDA graph."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from alphabet_baselines import FAMILIES
+from alphabet_core import TrainingStep
+from torch import Tensor, nn
+
+from alphabet_audit.clock import Arm
+from alphabet_audit.designs import INFERENCE
+
+Batch = tuple[Tensor, Tensor]
+Make = Callable[[nn.Module, Batch, str], Arm]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An algorithm of a family and what makes an arm of it."""
+
+    algorithm: str
+    manner: str
+    make: Make
+
+    @property
+    def name(self) -> str:
+        """As evidence and report call it."""
+        return self.algorithm if self.manner == "eager" else f"{self.algorithm}, {self.manner}"
+
+
+def run_eagerly(model: nn.Module, batch: Batch, phase: str) -> Arm:
+    """A forward pass without gradients, or a complete step."""
+    values, targets = batch
+    if phase != INFERENCE:
+        step = TrainingStep(model)
+        return lambda: step(values, targets)
+
+    def infer() -> object:
+        with torch.no_grad():
+            return model(values)
+
+    return infer
+
+
+def run_compiled(model: nn.Module, batch: Batch, phase: str) -> Arm:
+    """The same with torch.compile's code for forward and backward."""
+    torch._dynamo.reset()  # or the family before this one counts against the limit of recompilations
+    compiled = torch.compile(model)
+    assert isinstance(compiled, nn.Module)
+    return run_eagerly(compiled, batch, phase)
+
+
+def run_graph(model: nn.Module, batch: Batch, phase: str) -> Arm:
+    """The same recorded once in a CUDA graph, with its result where the graph leaves it."""
+    from alphabet_triton.graphs import capture_graph
+
+    values, targets = batch
+    result: list[Tensor] = []
+    if phase == INFERENCE:
+        arm = run_eagerly(model, batch, phase)
+    else:
+        step = TrainingStep(model)
+        for group in step.optimizer.param_groups:
+            group["capturable"] = True  # its step count lives on the device
+        arm = lambda: step(values, targets)  # noqa: E731
+
+    def run() -> None:
+        found = arm()
+        assert isinstance(found, Tensor)
+        result[:] = [found]
+
+    replay = capture_graph(run)
+
+    def call() -> object:
+        replay()
+        return result[0]
+
+    return call
+
+
+def list_executions(family: str, device: str, *, compiled: bool) -> list[Execution]:
+    """All that are worth trying on a device. Those that cannot be made there say so when they are tried."""
+    manners: dict[str, Make] = {"eager": run_eagerly}
+    if compiled or device == "cuda":
+        manners["compiled"] = run_compiled
+    if device == "cuda":
+        manners["graph"] = run_graph
+    return [Execution(name, manner, make) for name in FAMILIES[family].algorithms for manner, make in manners.items()]
