@@ -82,7 +82,7 @@ def check_totals(run: Run) -> Reasons:
 
 
 def check_sequence(run: Run) -> Reasons:
-    """A run begins once; rows start warm in the session that times them; groups are in order; a closed row stays closed.
+    """A run begins once; rows start warm in the session that times them; groups are in order; nothing follows a row.
 
     After an interruption a row goes on only behind warm-ups of its own.
     """
@@ -179,9 +179,10 @@ def check_executions(run: Run) -> Reasons:
         chosen[record["key"]] = choose_fastest(candidates)
         if record["chosen"] != chosen[record["key"]]:
             yield f"{record['key']}: chose {record['chosen']}, and the samples say {chosen[record['key']]}"
+    starts = run.by_key("start")
     for row in (*run.plan.null_rows, *run.plan.rows):
         wanted = FUSED if row.opponent == NULL else chosen.get(f"{row.design.control} {row.opponent} {row.phase}")
-        for start in run.by_key("start").get(row.key, []):
+        for start in starts.get(row.key, []):
             if start["execution"] != wanted:
                 yield f"{row.key}: timed as {start['execution']}; chosen was {wanted}"
 

@@ -165,10 +165,8 @@ def describe_checkout(folder: Path) -> dict[str, Any] | None:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
 
     try:
-        packages = ask("rev-parse", "--show-toplevel")
-        changed = ask(
-            "status", "--porcelain", "--untracked-files=no", "--", f"{packages}/packages", f"{packages}/audit"
-        )
+        top = ask("rev-parse", "--show-toplevel")
+        changed = ask("status", "--porcelain", "--", f"{top}/packages", f"{top}/audit")
         return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return None

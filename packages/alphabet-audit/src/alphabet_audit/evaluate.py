@@ -115,24 +115,28 @@ def judge_parity(
     manifest: dict[str, Any], records: list[Record], declarations: Declarations, reasons: list[str]
 ) -> Evaluation:
     """All gates of a parity run: each there once; those that need CUDA not run elsewhere, and never passed there."""
-    reasons = list(reasons)
-    found = [(record["runtime"], record["key"]) for record in records[1:] if record["kind"] == "parity"]
-    wanted = expected_cases(manifest["device"])
-    if sorted(found) != sorted(wanted) or len(found) != len(records) - 1:
-        odd = sorted(set(found) ^ set(wanted)) or "a gate stands twice"
+    reasons, gates = list(reasons), records[1:]
+    if any(record["kind"] != "parity" for record in gates):
+        return Evaluation(FAIL, ("a run of gates holds other records",))
+    found, wanted = [(record["runtime"], record["key"]) for record in gates], expected_cases(manifest["device"])
+    if sorted(found) != sorted(wanted):
+        odd = sorted(set(found) ^ set(wanted)) or "one stands twice"
         reasons.append(f"the gates are not those of this device: {odd}")
-    counts = {"pass": 0, NOT_RUN: 0}
-    for record in records[1:]:
-        where = f"{record.get('runtime')}, {record.get('key')}"
-        if record.get("verdict") == NOT_RUN and record["runtime"] != RUNTIMES["cpu"] and not record["readings"]:
-            counts[NOT_RUN] += 1
-            continue
-        if manifest["device"] == "cpu" and record.get("runtime") == RUNTIMES["cuda"]:
-            reasons.append(f"{where}: passed on a machine without CUDA")
-        gate = str(record.get("case", {}).get("gate"))
-        reasons += check_verdict(where, record, GATE_QUANTITIES.get(gate, {}), declarations.tolerances)
-        counts["pass"] += 1
+    ran = [record for record in gates if not was_skipped(record)]
+    for record in ran:
+        where = f"{record['runtime']}, {record['key']}"
+        if (manifest["device"], record["runtime"]) == ("cpu", RUNTIMES["cuda"]):
+            reasons.append(f"{where}: was not skipped on a machine without CUDA")
+        reasons += check_verdict(
+            where, record, GATE_QUANTITIES.get(str(record["case"].get("gate")), {}), declarations.tolerances
+        )
+    counts = {"gates passed": len(ran), "gates not run": len(gates) - len(ran)}
     return Evaluation(FAIL if reasons else PASS, tuple(reasons), "parity", ALL, manifest["device"], counts=counts)
+
+
+def was_skipped(record: Record) -> bool:
+    """Not run for want of a device or of an implementation; the CPU's gates can always be run."""
+    return bool(record["verdict"] == NOT_RUN and record["runtime"] != RUNTIMES["cpu"] and not record["readings"])
 
 
 def check_manifest(manifest: dict[str, Any], records: list[Record]) -> Iterator[str]:

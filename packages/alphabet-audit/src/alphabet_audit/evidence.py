@@ -136,7 +136,7 @@ class Evidence:
             with suppress(OSError):  # on a device that cannot be truncated nothing was written either
                 os.ftruncate(self._file, length)
             raise AuditError(
-                f"a record could not be written to {self.folder / RECORDS} ({error.strerror}); those before it are whole. "
+                f"a record could not be written to {self.folder / RECORDS} ({error.strerror}); all before it is whole. "
                 "Make room and run the same command: it resumes"
             ) from error
         self.records.append(record)

@@ -20,7 +20,7 @@ def group_ratio(group: Record) -> float:
 
 
 def summarize(groups: Iterable[Record]) -> dict[str, Any]:
-    """What a timed row says: the median ratio with its interval, and the median seconds of either arm.
+    """What a timed row says: the groups' ratios, their median and its interval, and the median seconds of either arm.
 
     With seven groups the smallest and the largest ratio enclose the median of all with probability
     1 - 2 (1/2)^7 = 98.4 %, whatever the distribution of the noise.
@@ -29,6 +29,7 @@ def summarize(groups: Iterable[Record]) -> dict[str, Any]:
     ratios = [group_ratio(group) for group in groups]
     return {
         "ratio": statistics.median(ratios),
+        "ratios": ratios,
         "interval": [min(ratios), max(ratios)],
         "seconds": {arm: statistics.median(seconds_per_call(group, arm) for group in groups) for arm in "AB"},
     }

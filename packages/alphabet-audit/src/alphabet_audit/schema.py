@@ -106,6 +106,7 @@ RECORDS: dict[str, dict[str, Check]] = {
     "group": {**KEYED, "number": is_count, "order": is_word, "seconds": list_of(is_time, 4), "repeats": is_repeats},
     "row": {
         **KEYED, "design": is_word, "opponent": is_word, "phase": is_word, "status": is_word, "ratio": is_time,
+        "ratios": list_of(is_time, PROTOCOL.groups),
         "interval": list_of(is_time, 2), "seconds": arms_of(is_time),
     },
 }  # fmt: skip

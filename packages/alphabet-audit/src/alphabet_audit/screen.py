@@ -55,7 +55,8 @@ class LedgerScreen:
         phases[row["phase"]] = describe_row(row)
         if len(phases) == len(PHASES) or row["phase"] == PHASES[-1]:
             shown = "   ".join(f"{phase} {phases[phase]}" for phase in PHASES if phase in phases)
-            self.console.print(f"{row['design']:28s} {self.titles[row['opponent']]:14s} {shown}", highlight=False)
+            line = f"{row['design']:27s} {self.titles[row['opponent']]:14s} {shown}"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
 
 def describe_row(row: dict[str, Any]) -> str:
@@ -69,9 +70,9 @@ def describe_row(row: dict[str, Any]) -> str:
 def parity_table(outcomes: list[Outcome]) -> Table:
     """One line per case: the reading nearest to its limit, or why there is none."""
     table = Table(title="Parity with the reference in float64", title_justify="left", box=None, pad_edge=False)
-    for name, side in (("gate", "left"), ("runtime", "left"), ("B/T/D, modes", "left"), ("seed", "right"),
-                       ("worst reading", "left"), ("error", "right"), ("limit", "right"), ("verdict", "left")):  # fmt: skip
-        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=name != "worst reading")
+    for name in ("gate", "runtime", "B/T/D, modes", "seed", "worst reading", "error", "limit", "verdict"):
+        numeric = name in ("seed", "error", "limit")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=name != "worst reading")
     for outcome in outcomes:
         case, worst, color = outcome.case, outcome.worst, COLORS[outcome.verdict]
         shown = (worst.quantity, f"{worst.error:.1e}", f"{worst.limit:.1e}") if worst else (outcome.detail, "", "")

@@ -70,9 +70,10 @@ def differentiate(
     model.zero_grad()
     values = values.clone().requires_grad_()
     loss = step.accumulate(values, targets, 1.0, **masks)
-    gradients = {"values": values.grad, **{name: parameter.grad for name, parameter in model.named_parameters()}}
+    leaves = {"values": values, **dict(model.named_parameters())}
     return loss.cpu(), {
-        name: torch.full((1,), math.nan) if gradient is None else gradient.cpu() for name, gradient in gradients.items()
+        name: (torch.full_like(leaf, math.nan) if leaf.grad is None else leaf.grad).cpu()
+        for name, leaf in leaves.items()
     }
 
 
