@@ -129,7 +129,7 @@ def improve(run, number):
     """A better sample, with a summary to match it but for the interval."""
     group = run.of("group", number)
     group["seconds"] = [
-        seconds * (1.5 if arm == "B" else 1.0) for arm, seconds in zip(group["order"], group["seconds"])
+        seconds * (1.5 if arm == "B" else 1.0) for arm, seconds in zip(group["order"], group["seconds"], strict=True)
     ]
 
 

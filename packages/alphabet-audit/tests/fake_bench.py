@@ -1,4 +1,4 @@
-"""A workbench and a clock without hardware: arms that take as long as they are told, gates that read what they are told.
+"""A workbench and a clock without hardware: arms take as long as they are told, gates read what they are told.
 
 Everything else, from the plan to the evidence, is the ledger's own code.
 """
@@ -27,7 +27,9 @@ ENVIRONMENT = {
     "device": {"type": "cpu", "name": "a processor that does not exist", "cores": 2},
     "system": {"platform": "Linux", "machine": "x86_64", "python": "3.11.7"},
     "versions": {"torch": "2.13.0", "alphabet_core": "0.1.0"},
-    "imports": dict.fromkeys(("alphabet_audit/ledger.py", "alphabet_baselines/registry.py", "alphabet_core/model.py", "alphabet_cpu/runtime.py", "torch/__init__.py"), HASH),
+    "imports": dict.fromkeys(
+        ["alphabet_audit/ledger.py", "alphabet_baselines/registry.py", "alphabet_core/model.py",
+         "alphabet_cpu/runtime.py", "torch/__init__.py"], HASH),
     "threads": {"usable": 2, "torch": 2, "torch_interop": 1, "variables": {}},
     "settings": {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"},
     "git": {"commit": "0" * 40, "dirty": False},

@@ -17,6 +17,7 @@ from alphabet_audit.screen import LedgerScreen, parity_table, print_evaluation
 EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
 MISTAKE, INTERRUPTED = 2, 130
 RUNS = Path("audit-runs")
+TABLE_WIDTH = 130
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 Audit = Annotated[Path | None, typer.Option("--audit", help="Folder of designs.toml and tolerances.toml.")]
@@ -32,7 +33,7 @@ def parity(audit: Audit = None, out: Out = None) -> None:
     from alphabet_audit.parity import judge_outcomes, record_parity, run_parity
     from alphabet_audit.runtimes import choose_device
 
-    console, folder = Console(), find_audit(audit)
+    console, folder = wide_console(), find_audit(audit)
     declarations, device = read_declarations(folder), choose_device(None)
     require_plain_float32()
     manifest = make_manifest("parity", device, describe_environment(device), declarations)
@@ -124,10 +125,16 @@ def compare(first: Run, second: Run, audit: Audit = None) -> None:
     from alphabet_audit.compare import compare_runs, comparison_table
 
     comparison = compare_runs(first, second, read_declarations(find_audit(audit)))
-    console = Console(soft_wrap=True)
+    console = wide_console()
     for line in comparison.remarks:
-        console.print(line, highlight=False, markup=False)
-    Console().print(comparison_table(comparison))
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(comparison_table(comparison))
+
+
+def wide_console() -> Console:
+    """As wide as a table needs where nobody said how wide the screen is."""
+    console = Console()
+    return console if console.is_terminal else Console(width=TABLE_WIDTH)
 
 
 def main() -> None:

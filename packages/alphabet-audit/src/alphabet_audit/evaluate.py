@@ -118,18 +118,17 @@ def judge_parity(
     reasons, gates = list(reasons), records[1:]
     if any(record["kind"] != "parity" for record in gates):
         return Evaluation(FAIL, ("a run of gates holds other records",))
-    found, wanted = [(record["runtime"], record["key"]) for record in gates], expected_cases(manifest["device"])
-    if sorted(found) != sorted(wanted):
-        odd = sorted(set(found) ^ set(wanted)) or "one stands twice"
+    found, due = [(record["runtime"], record["key"]) for record in gates], expected_cases(manifest["device"])
+    if sorted(found) != sorted(due):
+        odd = sorted(set(found) ^ set(due)) or "one stands twice"
         reasons.append(f"the gates are not those of this device: {odd}")
     ran = [record for record in gates if not was_skipped(record)]
     for record in ran:
         where = f"{record['runtime']}, {record['key']}"
         if (manifest["device"], record["runtime"]) == ("cpu", RUNTIMES["cuda"]):
             reasons.append(f"{where}: was not skipped on a machine without CUDA")
-        reasons += check_verdict(
-            where, record, GATE_QUANTITIES.get(str(record["case"].get("gate")), {}), declarations.tolerances
-        )
+        wanted = GATE_QUANTITIES.get(str(record["case"].get("gate")), {})
+        reasons += check_verdict(where, record, wanted, declarations.tolerances)
     counts = {"gates passed": len(ran), "gates not run": len(gates) - len(ran)}
     return Evaluation(FAIL if reasons else PASS, tuple(reasons), "parity", ALL, manifest["device"], counts=counts)
 
