@@ -142,4 +142,4 @@ def test_a_full_disk_stops_the_run_and_leaves_whole_evidence(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_said_so():
     with pytest.raises(AuditError, match="cannot be written"):
-        Evidence(Path("/dev/full/run"), ABOUT, {})
+        Evidence(Path("/dev/null/run"), ABOUT, {})

@@ -68,10 +68,10 @@ class Control:
         loss = self.arm()
         assert isinstance(loss, Tensor)
         losses = TrainingStep(plain)(values, targets).cpu(), TrainingStep(exact)(values.double(), targets).cpu()
-        gradients = [gather_gradients(model) for model in (self.model, plain, exact)]
+        found, usual, wanted = (gather_gradients(model) for model in (self.model, plain, exact))
         return (
             compare_scaled("loss", loss.cpu(), *losses, self.rules, "family-loss"),
-            compare_scaled("gradient", *gradients, self.rules, "family-gradient"),
+            compare_scaled("gradient", found, usual, wanted, self.rules, "family-gradient"),
         )
 
 

@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from alphabet_audit.choosing import FUSED, Candidate, choose_fastest
 from alphabet_audit.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, MATCHED, NULL, Row
+from alphabet_audit.evidence import Record
 from alphabet_audit.ledger import TIMED
 from alphabet_audit.orders import abba_orders, is_balanced, seed_of
 from alphabet_audit.plan import ALL, PHASE_GATES, Plan
@@ -17,7 +17,6 @@ from alphabet_audit.schema import is_reading
 from alphabet_audit.timing import count_repeats
 from alphabet_audit.tolerances import PASS, Reading, Tolerances
 
-Record = Mapping[str, Any]
 Reasons = Iterator[str]
 # The paper's largest gap of parameter counts.
 LARGEST_GAP = 0.053
@@ -217,23 +216,24 @@ def check_gates(run: Run) -> Reasons:
 
 def check_verdict(where: str, record: Record, wanted: Mapping[str, str], rules: Tolerances) -> Reasons:
     """A verdict of pass that all wanted readings bear out."""
-    yield from check_readings(where, record["readings"], wanted, rules)
     readings = [Reading(**reading) for reading in record["readings"]]
     worst = max(readings, key=lambda reading: reading.strain, default=None)
-    if not readings or not all(reading.holds for reading in readings):
-        yield f"{where}: fails" + (f", {worst.quantity} {worst.error:.2e} > {worst.limit:.2e}" if worst else "")
-    if record["verdict"] != PASS:
-        yield f"{where}: verdict is {record['verdict']} {record.get('detail', '')}".rstrip()
+    if record["verdict"] != PASS or worst is None or not all(reading.holds for reading in readings):
+        why = f", {worst.quantity} {worst.error:.2e} with a limit of {worst.limit:.2e}" if worst else ""
+        yield f"{where}: fails, verdict {record['verdict']}{why} {record.get('detail', '')}".rstrip()
+        return
+    yield from check_readings(where, record["readings"], wanted, rules)
 
 
 def check_readings(where: str, readings: list[Record], wanted: Mapping[str, str], rules: Tolerances) -> Reasons:
     """Exactly the wanted quantities, each by its own rule, with the limit that the rule gives."""
     found, due = Counter(reading["quantity"] for reading in readings), Counter(list(wanted))
     if found != due:
-        yield f"{where}: missing or too many among the gate's readings: {', '.join((found - due) + (due - found))}"
+        odd = [*(found - due), *(due - found)]
+        yield f"{where}: {len(odd)} readings are missing or too many: {', '.join(odd[:3])}"
     for reading in readings:
         quantity, rule = reading["quantity"], wanted.get(reading["quantity"])
-        if reading["rule"] != rule or rule not in rules:
+        if rule is None or reading["rule"] != rule or rule not in rules:
             yield f"{where}: {quantity} was judged by {reading['rule']}; its rule is {rule}"
         elif reading["limit"] != (limit := rules[rule].limit(reading["plain"])):
             yield f"{where}: the limit of {quantity} is recorded as {reading['limit']}; its rule gives {limit}"

@@ -8,8 +8,9 @@ from rich.table import Table
 
 from alphabet_audit.declarations import Declarations
 from alphabet_audit.designs import NULL
+from alphabet_audit.evidence import Record
 from alphabet_audit.report import flatten
-from alphabet_audit.results import Record, Results, read_results
+from alphabet_audit.results import Results, read_results
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ def compare_runs(first: Path, second: Path, declarations: Declarations) -> Compa
 
 def compare_rows(key: tuple[str, str, str], before: Record | None, after: Record | None) -> Change:
     """One row; intervals that do not touch are a change that noise does not explain."""
-    ratios = [row.get("ratio") if row else None for row in (before, after)]
+    first, second = (row.get("ratio") if row else None for row in (before, after))
     clear, seconds = False, None
-    if before and after and None not in ratios:
+    if before and after and first is not None and second is not None:
         clear = before["interval"][1] < after["interval"][0] or after["interval"][1] < before["interval"][0]
         seconds = before["seconds"]["A"], after["seconds"]["A"]
-    return Change(*key, *ratios, clear, seconds)
+    return Change(*key, first, second, clear, seconds)
 
 
 def remark_statuses(before: Results, after: Results) -> list[str]:

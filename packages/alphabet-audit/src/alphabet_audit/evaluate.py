@@ -4,16 +4,15 @@ Neither the code that was measured nor a device is needed; what is needed are th
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from alphabet_audit.checks import LEDGER_CHECKS, RUNTIMES, Record, Run, check_verdict
+from alphabet_audit.checks import LEDGER_CHECKS, RUNTIMES, Reasons, Run, check_verdict
 from alphabet_audit.declarations import FILES, Declarations
 from alphabet_audit.designs import NULL, PHASES
 from alphabet_audit.errors import AuditError
-from alphabet_audit.evidence import GENESIS, RECORDS, encode, hash_of, identity_of, read_manifest, read_records
+from alphabet_audit.evidence import GENESIS, RECORDS, Record, encode, hash_of, identity_of, read_manifest, read_records
 from alphabet_audit.parity_plan import expected_cases
 from alphabet_audit.plan import ALL, Plan
 from alphabet_audit.quantities import GATE_QUANTITIES
@@ -63,9 +62,7 @@ def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
     return judge_ledger(manifest, records, declarations, environment)
 
 
-def judge_ledger(
-    manifest: dict[str, Any], records: list[Record], declarations: Declarations, reasons: list[str]
-) -> Evaluation:
+def judge_ledger(manifest: Record, records: list[Record], declarations: Declarations, reasons: list[str]) -> Evaluation:
     """All checks of a ledger."""
     scope = str(manifest["plan"].get("scope"))
     try:
@@ -92,7 +89,7 @@ def judge_ledger(
     return Evaluation(status, tuple(reasons), "ledger", scope, manifest["device"], find_means(rows), counts)
 
 
-def attempt(check: Any, run: Run) -> Iterator[str]:
+def attempt(check: Callable[[Run], Reasons], run: Run) -> Iterator[str]:
     """A check's reasons; a check that cannot be made is a reason too."""
     try:
         yield from check(run)
@@ -111,9 +108,7 @@ def find_means(rows: list[Record]) -> dict[str, dict[str, float]]:
     }
 
 
-def judge_parity(
-    manifest: dict[str, Any], records: list[Record], declarations: Declarations, reasons: list[str]
-) -> Evaluation:
+def judge_parity(manifest: Record, records: list[Record], declarations: Declarations, reasons: list[str]) -> Evaluation:
     """All gates of a parity run: each there once; those that need CUDA not run elsewhere, and never passed there."""
     reasons, gates = list(reasons), records[1:]
     if any(record["kind"] != "parity" for record in gates):
@@ -129,7 +124,8 @@ def judge_parity(
             reasons.append(f"{where}: was not skipped on a machine without CUDA")
         wanted = GATE_QUANTITIES.get(str(record["case"].get("gate")), {})
         reasons += check_verdict(where, record, wanted, declarations.tolerances)
-    counts = {"gates passed": len(ran), "gates not run": len(gates) - len(ran)}
+    passed = sum(record["verdict"] == PASS for record in ran)
+    counts = {"gates passed": passed, "gates failed": len(ran) - passed, "gates not run": len(gates) - len(ran)}
     return Evaluation(FAIL if reasons else PASS, tuple(reasons), "parity", ALL, manifest["device"], counts=counts)
 
 
@@ -138,7 +134,7 @@ def was_skipped(record: Record) -> bool:
     return bool(record["verdict"] == NOT_RUN and record["runtime"] != RUNTIMES["cpu"] and not record["readings"])
 
 
-def check_manifest(manifest: dict[str, Any], records: list[Record]) -> Iterator[str]:
+def check_manifest(manifest: Record, records: list[Record]) -> Iterator[str]:
     """It is well formed, belongs to these records, and they are all there."""
     yield from (f"manifest {misfit}" for misfit in find_misfits(manifest, MANIFEST))
     head = hash_of(encode(records[-1])) if records else GENESIS
@@ -154,7 +150,7 @@ def check_manifest(manifest: dict[str, Any], records: list[Record]) -> Iterator[
         yield f"kind {manifest.get('kind')!r} on device {manifest.get('device')!r} is nothing that can be evaluated"
 
 
-def check_copies(folder: Path, manifest: dict[str, Any], declarations: Declarations) -> Iterator[str]:
+def check_copies(folder: Path, manifest: Record, declarations: Declarations) -> Iterator[str]:
     """Designs and tolerances are those of the project, in the run's own copy and by the manifest's hash."""
     if manifest.get("declarations") != declarations.digests:
         yield "designs or tolerances are not this project's: the run was judged by other rules"
@@ -168,7 +164,7 @@ def check_copies(folder: Path, manifest: dict[str, Any], declarations: Declarati
             yield f"the run's copy of {name} is not this project's"
 
 
-def check_environment(manifest: dict[str, Any]) -> Iterator[str]:
+def check_environment(manifest: Record) -> Iterator[str]:
     """Device, settings and sources are recorded, and let the result be repeated."""
     environment = manifest["environment"]
     if environment.get("device", {}).get("type") != manifest["device"] or not environment["device"].get("name"):

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from alphabet_audit.errors import AuditError
 
+Record = dict[str, Any]
 VERSION = 1
 RECORDS, MANIFEST = "evidence.jsonl", "manifest.json"
 GENESIS = "0" * 64  # what the first record carries in place of a hash
@@ -32,14 +33,14 @@ def hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def identity_of(manifest: dict[str, Any]) -> str:
+def identity_of(manifest: Record) -> str:
     """The hash of all that was settled before the first record, which carries it."""
     return hash_of(encode({name: value for name, value in manifest.items() if name not in MOVING}))
 
 
-def read_records(content: bytes, source: str) -> list[dict[str, Any]]:
+def read_records(content: bytes, source: str) -> list[Record]:
     """All records of a file whose chain holds, or an error that names the first line that breaks it."""
-    records: list[dict[str, Any]] = []
+    records: list[Record] = []
     previous = GENESIS
     lines = content.split(b"\n")
     if lines.pop() != b"":
@@ -59,14 +60,14 @@ def read_records(content: bytes, source: str) -> list[dict[str, Any]]:
     return records
 
 
-def _is_canonical(record: dict[str, Any], line: bytes) -> bool:
+def _is_canonical(record: Record, line: bytes) -> bool:
     try:
         return encode(record) == line
     except ValueError:  # NaN, which json reads and we never write
         return False
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Record:
     """A run's manifest, of a version that this code can read."""
     path = folder / MANIFEST
     try:
@@ -89,7 +90,7 @@ class Evidence:
     `manifest` describes a new run. A folder that has a run already goes on with it, if its manifest says the same.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], copies: dict[str, bytes]) -> None:
+    def __init__(self, folder: Path, manifest: Record, copies: dict[str, bytes]) -> None:
         self.folder = folder
         manifest = json.loads(encode(manifest))  # as it will be read back: no tuples
         try:
@@ -123,7 +124,7 @@ class Evidence:
         """The hash of the last record."""
         return hash_of(encode(self.records[-1])) if self.records else GENESIS
 
-    def append(self, kind: str, **fields: Any) -> dict[str, Any]:
+    def append(self, kind: str, **fields: Any) -> Record:
         """Write one record, wholly and durably, or leave the file as it was."""
         record = {"kind": kind, "index": len(self.records), "previous": self.head, **fields}
         line = encode(record) + b"\n"
@@ -156,7 +157,7 @@ class Evidence:
                 f"another process is writing to {self.folder}; wait for it or choose another --out"
             ) from error
 
-    def _new_run(self, manifest: dict[str, Any], copies: dict[str, bytes]) -> dict[str, Any]:
+    def _new_run(self, manifest: Record, copies: dict[str, bytes]) -> Record:
         if os.fstat(self._file).st_size:
             raise AuditError(f"{self.folder} has records but no {MANIFEST}: it is damaged; choose another --out")
         for name, content in copies.items():
@@ -165,7 +166,7 @@ class Evidence:
         self.seal(finished=False)
         return self.manifest
 
-    def _same_run(self, manifest: dict[str, Any]) -> dict[str, Any]:
+    def _same_run(self, manifest: Record) -> Record:
         found = read_manifest(self.folder)
         changed = [name for name in manifest if name not in ("created", *MOVING) and found.get(name) != manifest[name]]
         if changed:

@@ -22,7 +22,8 @@ def main(folder: Path) -> None:
     try:
         outcomes = run_plan(triton_runtime("cpu"), declarations)
     except AuditError as error:
-        outcomes = (skip_case(INTERPRETED, case, str(error)) for case in PLANS["reduced"])
+        reason = str(error)  # which outlives this block
+        outcomes = (skip_case(INTERPRETED, case, reason) for case in PLANS["reduced"])
     # The interpreter computes in numpy, which warns of overflows and NaN where a GPU goes on.
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -3,11 +3,12 @@
 from collections import defaultdict
 from typing import Any, Protocol
 
+from alphabet_audit.cases import Case
 from alphabet_audit.choosing import FUSED, Choosing, choose_fastest
 from alphabet_audit.clock import Clock
 from alphabet_audit.designs import NULL, Row
 from alphabet_audit.errors import AuditError
-from alphabet_audit.evidence import Evidence, identity_of
+from alphabet_audit.evidence import Evidence, Record, identity_of
 from alphabet_audit.orders import seed_of
 from alphabet_audit.plan import Plan
 from alphabet_audit.ratios import summarize
@@ -25,7 +26,7 @@ class Watch(Protocol):
 
     def work(self, what: str) -> None: ...
 
-    def finish(self, row: dict[str, Any]) -> None: ...
+    def finish(self, row: Record) -> None: ...
 
 
 class Ledger:
@@ -38,11 +39,11 @@ class Ledger:
         self.evidence = evidence
         self.watch = watch
         self._alphabet: dict[str, Contestant] = {}
-        self._known: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
+        self._known: dict[tuple[str, str | None], list[Record]] = defaultdict(list)
         for record in evidence.records:
             self._known[record["kind"], record.get("key")].append(record)
 
-    def run(self, state: dict[str, Any]) -> None:
+    def run(self, state: Record) -> None:
         """Do what is left; `state` describes the device now. A finished run is left as it is."""
         if not self.evidence.records:
             self.evidence.append("begin", manifest=identity_of(self.evidence.manifest))
@@ -66,15 +67,15 @@ class Ledger:
         opponents = (NULL, *self.plan.families)
         return self.plan.designs.index(row.design), opponents.index(row.opponent)
 
-    def _find(self, kind: str, key: str) -> list[dict[str, Any]]:
+    def _find(self, kind: str, key: str) -> list[Record]:
         return self._known[kind, key]
 
-    def _record(self, kind: str, key: str, **fields: Any) -> dict[str, Any]:
+    def _record(self, kind: str, key: str, **fields: Any) -> Record:
         record = self.evidence.append(kind, key=key, **fields)
         self._known[kind, key].append(record)
         return record
 
-    def _try_gate(self, case: Any) -> None:
+    def _try_gate(self, case: Case) -> None:
         if not self._find("parity", case.key):
             self.watch.work(f"gate {case.key}")
             self._record("parity", **self.bench.try_gate(case).to_record())
@@ -106,7 +107,7 @@ class Ledger:
         self.evidence.seal(finished=False)
         self.watch.finish(record)
 
-    def _time_row(self, row: Row) -> dict[str, Any]:
+    def _time_row(self, row: Row) -> Record:
         execution = self._execution(row)
         if execution is None:
             return {"status": GATE_FAILED, "error": f"no execution of {row.opponent} agrees with its reference"}

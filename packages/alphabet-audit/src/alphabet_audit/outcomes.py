@@ -41,9 +41,8 @@ def skip_case(name: str, case: Case, reason: str) -> Outcome:
 
 def read_outcome(record: dict[str, Any]) -> Outcome:
     """An outcome from its record, in which numbers that are none are words."""
-    numbers = ("error", "plain", "limit")
     readings = (
-        Reading(**{name: float(value) if name in numbers else value for name, value in reading.items()})
-        for reading in record["readings"]
+        Reading(each["quantity"], each["rule"], *(float(each[name]) for name in ("error", "plain", "limit")))
+        for each in record["readings"]
     )
     return Outcome(Case(**record["case"]), record["runtime"], record["verdict"], tuple(readings), record["detail"])

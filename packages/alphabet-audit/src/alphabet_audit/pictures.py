@@ -1,9 +1,8 @@
 """Raw samples as inline SVG, and the colours of the heat map. No library draws them, so the page needs no network."""
 
 import math
-from typing import Any
 
-from alphabet_audit.ratios import Record
+from alphabet_audit.evidence import Record
 
 WIDTH, HEIGHT, EDGE = 208, 92, 8
 INK = {"A": "#0b6e8f", "B": "#c2571a"}
@@ -57,7 +56,7 @@ def draw_samples(groups: list[Record], caption: str) -> str:
     )
 
 
-def draw_intervals(rows: list[dict[str, Any]]) -> str:
+def draw_intervals(rows: list[Record]) -> str:
     """The interval of every null row around one: what the protocol cannot tell apart."""
     widest = max((abs(bound - 1.0) for row in rows for bound in row["interval"]), default=0.0)
     reach = max(1.2 * widest, 0.02)
@@ -80,7 +79,7 @@ def draw_intervals(rows: list[dict[str, Any]]) -> str:
             f'<circle cx="{place(row["ratio"]):.1f}" cy="{y}" r="3.5" fill="{color}"/>'
         )
     parts += [
-        f'<text x="{place(ratio):.1f}" y="{height - 8}" font-size="11" text-anchor="middle" fill="#333">{ratio:.3f}</text>'
-        for ratio in (1.0 - reach, 1.0, 1.0 + reach)
+        f'<text x="{place(mark):.1f}" y="{height - 8}" font-size="11" text-anchor="middle">{mark:.3f}</text>'
+        for mark in (1.0 - reach, 1.0, 1.0 + reach)
     ]
     return f'<svg viewBox="0 0 {width} {height}" class="wide" role="img" aria-label="noise">{"".join(parts)}</svg>'

@@ -2,10 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-Record = Mapping[str, Any]
+from alphabet_audit.evidence import Record
 
 
 def seconds_per_call(group: Record, arm: str) -> float:
@@ -19,7 +18,7 @@ def group_ratio(group: Record) -> float:
     return seconds_per_call(group, "B") / seconds_per_call(group, "A")
 
 
-def summarize(groups: Iterable[Record]) -> dict[str, Any]:
+def summarize(groups: Iterable[Record]) -> Record:
     """What a timed row says: the groups' ratios, their median and its interval, and the median seconds of either arm.
 
     With seven groups the smallest and the largest ratio enclose the median of all with probability

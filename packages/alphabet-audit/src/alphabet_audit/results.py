@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from alphabet_audit.declarations import Declarations
 from alphabet_audit.designs import NULL
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evaluate import Evaluation, evaluate
-from alphabet_audit.evidence import RECORDS, read_manifest, read_records
-
-Record = dict[str, Any]
+from alphabet_audit.evidence import RECORDS, Record, read_manifest, read_records
 
 
 @dataclass(frozen=True)

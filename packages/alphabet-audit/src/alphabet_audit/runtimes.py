@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from alphabet_core import Alphabet, Recipe
 from torch import Tensor
@@ -18,19 +18,19 @@ DEVICES = ("cpu", "cuda")
 class Inference(Protocol):
     """Logits of values and masks, and which implementation a call takes."""
 
-    def __call__(self, values: Tensor, **masks: Any) -> Tensor: ...
+    def __call__(self, values: Tensor, *, observed: Tensor | None = None, valid: Tensor | None = None) -> Tensor: ...
 
-    def path(self, values: Tensor, **masks: Any) -> str: ...
+    def path(self, values: Tensor, *, observed: Tensor | None = None, valid: Tensor | None = None) -> str: ...
 
 
 class Trainer(Protocol):
     """Complete steps, and gradients alone."""
 
-    def step(self, values: Tensor, targets: Tensor, **masks: Any) -> Tensor: ...
+    def step(self, values: Tensor, targets: Tensor) -> Tensor: ...
 
-    def accumulate(self, values: Tensor, targets: Tensor, share: float, **masks: Any) -> Tensor: ...
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **masks: Tensor) -> Tensor: ...
 
-    def path(self, values: Tensor, **masks: Any) -> str: ...
+    def path(self, values: Tensor, *, observed: Tensor | None = None, valid: Tensor | None = None) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from alphabet_audit.evidence import Record
 from alphabet_audit.timing import PROTOCOL
 
 Check = Callable[[Any], bool]
-Record = Mapping[str, Any]
 
 
 def is_text(value: object) -> bool:
@@ -31,9 +31,9 @@ def is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:
     """Finite and not negative."""
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0  # type: ignore[call-overload]
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
 
 
 def is_time(value: object) -> bool:

@@ -38,7 +38,7 @@ def make_example(case: Case) -> Example:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if case.turned or not name.endswith("tangent"):
-                parameter += 0.1 * torch.randn_like(parameter)
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
     return Example(model, torch.randn(case.batch, case.length, case.channels), torch.arange(case.batch) % case.outputs)
 
 
