@@ -5,10 +5,12 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
+from alphabet_core.training import read_adamw
 from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
 from alphabet_cpu.trainer import list_moving
 from cpu_sizes import SIZES
 from examples import make_batch, make_model
+from trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients
 
 
 def make_pair(recipe, sizes=SIZES[0]):
@@ -19,30 +21,6 @@ def make_pair(recipe, sizes=SIZES[0]):
         set_gradients(step.model, seed=0)
         step.update()
     return fused, plain
-
-
-def set_gradients(model, seed, size=0.1):
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.grad = size * torch.randn(parameter.shape, generator=generator)
-
-
-def tensors_of(step):
-    """Everything that an update changes."""
-    states = [step.optimizer.state[parameter] for parameter in step.parameters]
-    return {
-        **dict(step.model.named_parameters()),
-        **dict(step.model.named_buffers()),
-        **{f"{name}.grad": parameter.grad for name, parameter in step.model.named_parameters()},
-        **{f"{i}.{name}": state[name] for i, state in enumerate(states) for name in state},
-    }
-
-
-def assert_equal(fused, plain, atol):
-    found, wanted = tensors_of(fused), tensors_of(plain)
-    assert found.keys() == wanted.keys()
-    for name, tensor in wanted.items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=atol, msg=lambda m, n=name: f"{n}: {m}")
 
 
 @pytest.mark.parametrize("recipe", [*RECIPES.values(), Recipe(1e-3, 1e9, weight_decay=0.3), Recipe(0.5, 1.0)])
@@ -108,56 +86,9 @@ def test_a_runtime_sees_what_a_step_changed():
             assert (runtime(values) - fused.model(values)).abs().max() < 1e-6
 
 
-def freeze_for_a_while(step, values):
-    weight = step.model.project.weight
-    weight.requires_grad_(False)
-    for _ in range(3):
-        step(values, torch.arange(4))
-    weight.requires_grad_(True)
-
-
-def store_by_columns(step, values):
-    weight = step.model.project.weight
-    weight.data = weight.data.T.contiguous().T
-
-
-def drop_decoupling(step, values):
-    step.optimizer.param_groups[0]["decoupled_weight_decay"] = False
-
-
-def choose_adam(step, values):
-    step.optimizer = torch.optim.Adam(step.parameters, lr=1e-3, weight_decay=0.1)
-
-
-def choose_sgd(step, values):
-    step.optimizer = torch.optim.SGD(step.parameters, lr=1e-2)
-
-
-def give_the_rate_as_a_tensor(step, values):
-    step.optimizer.param_groups[0]["lr"] = torch.tensor(0.01)
-
-
-def load_a_state(step, values):
-    step.optimizer.load_state_dict(copy.deepcopy(step.optimizer.state_dict()))
-
-
-CHANGES = [
-    freeze_for_a_while, store_by_columns, drop_decoupling, choose_adam, choose_sgd, give_the_rate_as_a_tensor,
-    load_a_state,
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("change", CHANGES)
 def test_steps_follow_the_reference_through(change):
-    values, _ = make_batch(4, 30, 2)
-    fused, plain = make_pair(Recipe(3e-3, 1.0, weight_decay=0.1))
-    for step in (fused, plain):
-        step(values, torch.arange(4))
-        change(step, values)
-        for _ in range(3):
-            step(values, torch.arange(4))
-    for (name, found), wanted in zip(fused.model.named_parameters(), plain.model.parameters(), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=3e-5, msg=lambda m, n=name: f"{n}: {m}")
+    assert_steps_follow(*make_pair(Recipe(3e-3, 1.0, weight_decay=0.1)), change)
 
 
 def test_hooks_of_the_optimizer_are_called_and_schedulers_content():
@@ -176,8 +107,9 @@ def test_only_torch_takes_other_settings():
     fused, _ = make_pair(RECIPES["B"])
     for name in ("amsgrad", "maximize"):
         fused.optimizer.param_groups[0][name] = True
-        assert list_moving(fused.optimizer) is None
+        assert read_adamw(fused.optimizer) is None
         fused.optimizer.param_groups[0][name] = False
+    assert read_adamw(fused.optimizer) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
     assert list_moving(fused.optimizer) is not None
     fused.model.head.bias.grad = None
     assert list_moving(fused.optimizer) is None

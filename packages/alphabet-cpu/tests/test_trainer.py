@@ -12,6 +12,7 @@ from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.layout import unpack
 from cpu_sizes import DESIGNS, SIZES
 from examples import MASKS, make_batch, make_model
+from trainers import assert_trajectories_agree
 
 # Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
 # thousand terms: 100 * 6e-8 if roundings add up like noise, times some cancellation; or thrice the reference's error.
@@ -92,28 +93,6 @@ def test_a_frame_away_from_its_base_has_the_right_gradient():
     assert_gradients_agree(make_model(turned=True), make_batch(3, 40, 2)[0], torch.arange(3))
 
 
-def assert_trajectories_agree(model, batches, **options):
-    """Losses equal, and parameters no further from float64's trajectory than the reference's are, times SLACK."""
-    runs = {
-        "exact": TrainingStep(copy.deepcopy(model).double(), **options),
-        "plain": TrainingStep(copy.deepcopy(model), **options),
-        "fused": CpuTrainer(copy.deepcopy(model), **options),
-    }
-    for values, targets, masks in batches:
-        losses = {}
-        for name, step in runs.items():
-            dtype = torch.float64 if name == "exact" else torch.float32
-            given = targets.to(dtype) if targets.is_floating_point() else targets
-            losses[name] = float(step(values.to(dtype), given, **masks))
-        assert losses["fused"] == pytest.approx(losses["exact"], abs=2e-6)
-    for parameters in zip(*(step.model.parameters() for step in runs.values()), strict=True):
-        exact, plain, fused = (parameter.detach().double() for parameter in parameters)
-        # Adam divides by the gradient's own size, so an entry whose gradient is rounding moves by rounding's sign.
-        allowed = max(3e-5, SLACK * float((plain - exact).abs().max()))
-        assert float((fused - exact).abs().max()) < allowed
-        assert float((fused - exact).abs().median()) < 1e-6
-
-
 @pytest.mark.parametrize("loss", ["cross_entropy", "multilabel", "mse"])
 @pytest.mark.parametrize("microbatch", [None, 3])
 def test_three_steps_follow_the_reference(loss, microbatch):
@@ -121,7 +100,7 @@ def test_three_steps_follow_the_reference(loss, microbatch):
     for k in range(3):
         values, masks = make_batch(8, 90, 2, MASKS[k + 1], seed=k)
         batches.append((values, torch.arange(8) % 5 if loss == "cross_entropy" else torch.rand(8, 5), masks))
-    assert_trajectories_agree(make_model(), batches, recipe=RECIPES["B"], loss=loss, microbatch=microbatch)
+    assert_trajectories_agree(CpuTrainer, make_model(), batches, recipe=RECIPES["B"], loss=loss, microbatch=microbatch)
 
 
 @pytest.mark.parametrize("batch", [32, 64])
@@ -130,7 +109,7 @@ def test_three_steps_at_both_anchors(batch, seed):
     torch.manual_seed(seed)
     model = Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5))
     values, _ = make_batch(batch, 512, 2, seed=seed)
-    assert_trajectories_agree(model, 3 * [(values, torch.arange(batch) % 5, {})])
+    assert_trajectories_agree(CpuTrainer, model, 3 * [(values, torch.arange(batch) % 5, {})])
 
 
 def test_what_the_kernels_do_not_cover_takes_the_reference():

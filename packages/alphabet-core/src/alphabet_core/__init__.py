@@ -8,7 +8,7 @@ attribution margins as exact sums over poles            plots        pictures of
 bounds      guarantees uniform in the input             spectra      population moments of known spectra
 training    TrainingStep, recipes, fit                  storage      save and load
 export      frozen copies, torch.export, ONNX           folding      factors multiplied out, for fused runtimes
-spectral_control  the moment-matched diagnostic
+spectral_control  the moment-matched diagnostic         coverage     which models fused runtimes stand in for
 """
 
 from alphabet_core.attribution import (

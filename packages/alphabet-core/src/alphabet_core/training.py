@@ -105,31 +105,56 @@ class TrainingStep:
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss to the parameters'; return `share` times the loss."""
-        loss = self.measure(self.model(values, **companions), targets) * share
+        loss = self.measure(self.predict(values, **companions), targets) * share
         loss.backward()
         return loss.detach()
 
+    def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
+        """The model's outputs (B, K), to be differentiated."""
+        outputs: Tensor = self.model(values, **companions)
+        return outputs
+
     def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean loss of the outputs, after checking that the targets fit them."""
+        self.check_targets(targets, *outputs.shape)
+        return LOSSES[self.loss](outputs, targets)
+
+    def check_targets(self, targets: Tensor, batch: int, outputs: int) -> None:
+        """Raise if the targets do not fit outputs of this shape."""
         if self.loss == "cross_entropy":
-            if targets.shape != outputs.shape[:1] or targets.dtype != torch.int64:
+            if targets.shape != (batch,) or targets.dtype != torch.int64:
                 raise AlphabetError(
-                    f"targets must be int64 class indices of shape ({outputs.shape[0]},); "
+                    f"targets must be int64 class indices of shape ({batch},); "
                     f"got {targets.dtype} {tuple(targets.shape)}"
                 )
-            if outputs.shape[1] == 1:
+            if outputs == 1:
                 raise AlphabetError(
                     "outputs=1 leaves cross entropy nothing to choose between: configure outputs=2, or use "
                     "loss='multilabel' with one 0/1 target"
                 )
             if values_checked():
-                check_indices("targets", targets, outputs.shape[0], outputs.shape[1])
-        elif targets.shape != outputs.shape or not targets.is_floating_point():
+                check_indices("targets", targets, batch, outputs)
+        elif targets.shape != (batch, outputs) or not targets.is_floating_point():
             raise AlphabetError(
-                f"targets must be floating point of shape {tuple(outputs.shape)} for loss={self.loss!r}; "
+                f"targets must be floating point of shape {(batch, outputs)} for loss={self.loss!r}; "
                 f"got {targets.dtype} {tuple(targets.shape)}"
             )
-        return LOSSES[self.loss](outputs, targets)
+
+
+def read_adamw(optimizer: torch.optim.Optimizer) -> tuple[float, float, float, float, float] | None:
+    """Learning rate, betas, epsilon and weight decay of a plain AdamW; None where a step would be something else."""
+    group = optimizer.param_groups[0]
+    if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
+        return None
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        return None
+    if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
+        return None
+    settings = (group["lr"], *group["betas"], group["eps"], group["weight_decay"])
+    if not all(isinstance(setting, int | float) for setting in settings):
+        return None
+    rate, beta_1, beta_2, epsilon, decay = (float(setting) for setting in settings)
+    return rate, beta_1, beta_2, epsilon, decay
 
 
 def fit(

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from alphabet_core import Sequence
+from alphabet_core.coverage import LAGS
 from numpy.typing import NDArray
 from torch import Tensor
 
 from alphabet_cpu.conditioning import MOMENTS
 from alphabet_cpu.inference import HISTORY, REACH, run_tiles
-from alphabet_cpu.path import LAGS
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, run_together
 

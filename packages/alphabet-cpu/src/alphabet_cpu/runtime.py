@@ -3,11 +3,12 @@
 import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
+from alphabet_core.coverage import FUSED, list_modules, list_tensors, require_alphabet
 from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.memory import same_floats
-from alphabet_cpu.path import FUSED, Pathfinder, choose_path, list_modules, list_tensors, require_alphabet
+from alphabet_cpu.path import Pathfinder, choose_path
 from alphabet_cpu.weights import Array, Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetError, read_sequence
+from alphabet_core.coverage import FUSED, LAGS, require_alphabet
 from alphabet_core.streaming import NO_CLOCK
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.batch import Doubles, as_bytes
 from alphabet_cpu.conditioning import MOMENTS
-from alphabet_cpu.path import FUSED, LAGS, choose_path, require_alphabet
+from alphabet_cpu.path import choose_path
 from alphabet_cpu.streaming import CHUNK, PAST, count_memory, feed_tokens, finish
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import compile_aloud

@@ -3,7 +3,9 @@
 import numpy as np
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
+from alphabet_core.coverage import FUSED, name_path, require_alphabet, why_not_gradients
 from alphabet_core.frame import TANGENT_SCALE, Frame
+from alphabet_core.training import read_adamw
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
@@ -12,7 +14,7 @@ from alphabet_cpu.backward import backpropagate
 from alphabet_cpu.batch import Batch, Doubles, Outputs, read_batch, run_batch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.optimizer import clip_and_move, rebase
-from alphabet_cpu.path import FUSED, Pathfinder, choose_path, require_alphabet
+from alphabet_cpu.path import Pathfinder, choose_path
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
 
@@ -70,8 +72,9 @@ class CpuTrainer(Pathfinder, TrainingStep):
         valid: Tensor | None = None,
     ) -> str:
         """`"fused"`, or `"reference: "` and the reason."""
-        if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in self.parameters):
-            return "reference: a gradient hook is registered on a parameter; the kernels would not call it"
+        reason = why_not_gradients(self.parameters)
+        if reason is not None:
+            return name_path(reason)
         return super().path(values, time_delta=time_delta, observed=observed, valid=valid)
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
@@ -104,34 +107,24 @@ class CpuTrainer(Pathfinder, TrainingStep):
 
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
-        table = list_moving(self.optimizer)
-        if table is None or choose_path(self.alphabet) != FUSED:
+        settings = read_adamw(self.optimizer)
+        table = None if settings is None else list_moving(self.optimizer)
+        if settings is None or table is None or choose_path(self.alphabet) != FUSED:
             super().update()
             return
-        group = self.optimizer.param_groups[0]
-        settings = (group["lr"], *group["betas"], group["eps"], group["weight_decay"])
-        clip_and_move(table, float(self.recipe.clip_norm), *(float(setting) for setting in settings))
+        clip_and_move(table, float(self.recipe.clip_norm), *settings)
         frames = [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
         for frame in frames:
             rebase(frame.base.numpy(), frame.tangent.detach().numpy(), TANGENT_SCALE)
         # Whoever watches for changes shall see them, and a scheduler that there was a step.
-        increment_version([*group["params"], *(frame.base for frame in frames)])
+        increment_version([*self.parameters, *(frame.base for frame in frames)])
         self.optimizer._opt_called = True  # type: ignore[attr-defined]
 
 
 def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:
-    """Addresses and sizes of what an AdamW step moves, or None where only torch can: the first step, other settings."""
-    group = optimizer.param_groups[0]
-    if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
-        return None
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-        return None
-    if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
-        return None
-    if not all(isinstance(setting, int | float) for setting in (group["lr"], *group["betas"])):
-        return None
+    """Addresses and sizes of what an AdamW step moves, or None where only torch can: at the first step."""
     rows = []
-    for parameter in group["params"]:
+    for parameter in optimizer.param_groups[0]["params"]:
         state = optimizer.state.get(parameter)
         if parameter.grad is None or not state:
             return None

@@ -2,8 +2,6 @@
 
 from alphabet_triton.launching import Blocks
 
-MOST_FEATURES, MOST_MODES = 128, 64
-
 # By features rounded up to a power of two. BN is the block of the drive's rows, or of the states that are synthesized.
 EDGE = {
     16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
@@ -35,6 +33,13 @@ READER_BWD = {
     64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=8),
     128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
 }
+FOLD = {
+    16: Blocks({"BD": 16, "BM": 4}, warps=1),
+    32: Blocks({"BD": 32, "BM": 4}, warps=2),
+    64: Blocks({"BD": 64, "BM": 4}, warps=4),
+    128: Blocks({"BD": 128, "BM": 4}, warps=8),
+}
+ADAMW = Blocks({"BN": 1024}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # By modes rounded up to a power of two: a program holds at most eight, forward and backward.
 SCAN = {
@@ -46,7 +51,7 @@ SCAN = {
 
 def round_up(size: int) -> int:
     """The next power of two."""
-    return 1 << (size - 1).bit_length()
+    return 1 << (int(size) - 1).bit_length()  # int: while tracing, sizes are symbols
 
 
 def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:

@@ -1,14 +1,18 @@
-"""A launch as a value, and what can run one: a GPU by Triton, or anything else with a `run`."""
+"""A launch as a value, and where launches go: to a GPU by Triton, or to anything else with a `run`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
 # Sizes that kernels are not compiled anew for: one shape's kernel is every shape's, and what is proven of it holds.
 # Only TS, the rows' stride, is known to be a multiple of sixteen.
-UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R", "bank"]
+UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R"]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -62,3 +66,42 @@ class TritonDevice:
             num_warps=launch.blocks.warps,
             num_stages=launch.blocks.stages,
         )
+
+
+class Recorder:
+    """A device that runs nothing and remembers what it was asked to run."""
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+
+    def run(self, launch: Launch) -> None:
+        self.launches.append(launch)
+
+
+_device: ContextVar[Device] = ContextVar("alphabet_triton_device", default=TritonDevice())  # noqa: B039  it has no state
+
+
+@contextmanager
+def on(device: Device) -> Iterator[None]:
+    """Send the launches of this block to a device.
+
+    It holds for this thread. Autograd walks back over CUDA tensors in threads of its own, where Triton launches.
+    """
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def run(launch: Launch) -> None:
+    """Run a launch where this block's launches go."""
+    _device.get().run(launch)
+
+
+def record(work: Callable[[], Result]) -> tuple[list[Launch], Result]:
+    """The launches of some work, which are not run, and its result: tensors that nothing was written to."""
+    recorder = Recorder()
+    with on(recorder):
+        result = work()
+    return recorder.launches, result

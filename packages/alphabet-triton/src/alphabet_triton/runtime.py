@@ -1,25 +1,24 @@
 """TritonRuntime: the model's logits by the fused kernels where they apply, by the reference everywhere else."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from alphabet_core import Alphabet, AlphabetError, Sequence, read_sequence
+from alphabet_core import Alphabet, read_sequence
+from alphabet_core.coverage import FUSED, list_modules, list_tensors, require_alphabet
 from torch import Tensor
 
-from alphabet_triton.graphs import Run, capture_graph, run_eagerly
-from alphabet_triton.launching import Device, TritonDevice
-from alphabet_triton.path import FUSED, choose_path
-from alphabet_triton.shapes import Masks, Shape, no_masks
+from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
+from alphabet_triton.inputs import Inputs
+from alphabet_triton.launching import Device, TritonDevice, record
+from alphabet_triton.path import choose_path
 from alphabet_triton.weights import Weights, copy_weights, read_weights
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A shape's static buffers, and what runs its launches over them."""
+    """A shape's static inputs and outputs, and what runs its launches over them."""
 
-    values: Tensor
-    masks: Masks
+    inputs: Inputs
     logits: Tensor
     descriptor: Tensor
     replay: Run
@@ -33,13 +32,9 @@ class TritonRuntime:
     does not count (`parameter.data`), call `refresh()`. `path(...)` says which implementation a call takes, and why.
     """
 
-    def __init__(
-        self, model: Alphabet, *, device: Device | None = None, capture: Callable[[Run], Run] | None = None
-    ) -> None:
-        if not isinstance(model, Alphabet):
-            raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-        self.model = model
-        self._device = device
+    def __init__(self, model: Alphabet, *, device: Device | None = None, capture: Capture | None = None) -> None:
+        self.model = require_alphabet(model)
+        self._device = device or TritonDevice()
         self._capture = capture
         self._weights: Weights | None = None
         self._recordings: dict[tuple[object, ...], Recording] = {}
@@ -76,12 +71,12 @@ class TritonRuntime:
         sequence = read_sequence(
             values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
         )
-        recording = self._record(sequence)
-        recording.values.copy_(sequence.values)
-        if recording.masks.given:
-            for mask, given in ((recording.masks.valid, sequence.valid), (recording.masks.gate, sequence.available)):
-                mask.fill_(1) if given is None else mask.copy_(given)
         self._follow_parameters()
+        given = Inputs.read(sequence)
+        recording = self._recordings.get(given.key)
+        if recording is None:
+            recording = self._recordings[given.key] = self._record(given)
+        recording.inputs.copy_(given)
         recording.replay()
         return recording.logits.clone()
 
@@ -89,40 +84,28 @@ class TritonRuntime:
         """Read the parameters again at the next call."""
         self._versions = []
 
-    def _record(self, sequence: Sequence) -> Recording:
-        """The recording of this shape, made at its first call."""
-        from alphabet_triton.inference import allocate, plan_forward  # which imports triton
+    def _record(self, given: Inputs) -> Recording:
+        """Launches over tensors of their own, for every call of this shape."""
+        from alphabet_triton.inference import infer  # which imports triton
 
-        config, values = self.model.config, sequence.values
-        masked = sequence.valid is not None or sequence.available is not None
-        key = (*values.shape, masked, values.device)
-        if key in self._recordings:
-            return self._recordings[key]
-        if self._weights is None:
-            self._weights = read_weights(self.model)
-        batch, length, _ = values.shape
-        shape = Shape(batch, length, config.channels, config.width, config.modes)
-        masks = no_masks(values.device)
-        if masked:
-            mask = torch.ones(batch, length, dtype=torch.uint8, device=values.device)
-            masks = Masks(mask, mask.clone())
-        buffers, static = allocate(shape, config.outputs, values.device), torch.empty_like(values).contiguous()
-        launches = plan_forward(shape, masks, static, self._weights, buffers)
-        device = self._device or TritonDevice()
+        weights, inputs = self._weights, given.clone()
+        assert weights is not None
+        launches, (logits, descriptor) = record(lambda: infer(inputs.values, inputs.valid, inputs.gate, weights))
 
         def run() -> None:
             for launch in launches:
-                device.run(launch)
+                self._device.run(launch)
 
-        capture = self._capture or (capture_graph if values.is_cuda else run_eagerly)
-        recording = Recording(static, masks, buffers.logits, buffers.descriptor, capture(run))
-        self._recordings[key] = recording
-        return recording
+        capture = self._capture or (capture_graph if inputs.values.is_cuda else run_eagerly)
+        return Recording(inputs, logits, descriptor, capture(run, []))
 
     def _follow_parameters(self) -> None:
         """Fold again, into the tensors that recordings hold, if a parameter or buffer has changed."""
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        versions = [(tensor.data_ptr(), tensor._version) for tensor in tensors]
-        if versions != self._versions and self._weights is not None:
-            copy_weights(self._weights, read_weights(self.model))
-            self._versions = versions
+        versions = [(tensor.data_ptr(), tensor._version) for tensor in list_tensors(list_modules(self.model))]
+        if versions == self._versions:
+            return
+        weights, self._versions = read_weights(self.model), versions
+        if self._weights is None or self._weights.project.device != weights.project.device:
+            self._weights, self._recordings = weights, {}
+        else:
+            copy_weights(self._weights, weights)

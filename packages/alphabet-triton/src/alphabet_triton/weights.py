@@ -16,11 +16,6 @@ class BankWeights:
     matrix: Tensor
     transition: Tensor
 
-    @property
-    def lift(self) -> dict[str, Tensor]:
-        """What the lift's kernels read, by their names."""
-        return {"taps": self.taps, "bias": self.bias, "matrix": self.matrix}
-
 
 @dataclass(frozen=True)
 class Weights:

@@ -5,6 +5,7 @@ import torch
 from alphabet_core import value_checks
 from alphabet_triton import TritonRuntime
 from alphabet_triton.launching import TritonDevice
+from alphabet_triton.ops.scan.launch import launch_scan
 from examples import MASKS, make_batch, make_model
 from kernel_chain import CASES, errors, run_kernels, run_reference
 
@@ -14,23 +15,23 @@ CLOSE, CLOSE_ALONE = 5e-6, 5e-5
 
 
 @pytest.mark.parametrize(("sizes", "length", "masks"), CASES)
-def test_sums_and_gradients_are_the_references(sizes, length, masks):
+def test_logits_and_gradients_are_the_references(sizes, length, masks):
     model, (values, given) = make_model(*sizes), make_batch(2, length, sizes[0], masks)
-    d_sums = torch.randn(2, 2, 7, sizes[2], generator=torch.Generator().manual_seed(3)) / length
-    saved, gradients = run_kernels(model, values, given, d_sums, TritonDevice())
-    sums, exact = run_reference(model, values, given, d_sums)
-    assert float((saved.sums - sums).abs().max() / sums.abs().max()) < CLOSE
-    assert max(errors(gradients, exact).values()) < (CLOSE_ALONE if length == 1 else CLOSE)
-    pairs = [[float(row[lag:] @ row[: length - lag]) for lag in (0, 1, 2, 4)] for row in valid_rows(values, given)]
-    assert saved.counts.tolist() == pairs
+    found = errors(run_kernels(model, values, given, TritonDevice()), run_reference(model, values, given))
+    assert max(found.values()) < (CLOSE_ALONE if length == 1 else CLOSE), found
 
 
-def valid_rows(values, given):
-    return given.get("valid", torch.ones(values.shape[:2], dtype=torch.bool)).double()
+@pytest.mark.parametrize("length", [1, 3, 20])
+def test_pairs_are_counted(length):
+    valid = (torch.rand(3, length, generator=torch.Generator().manual_seed(1)) < 0.7).to(torch.uint8)
+    drive, transition = torch.zeros(3, 4, length + -length % 16), torch.zeros(4)
+    *_, counts = launch_scan(drive, transition, valid, valid, length, store=False, count=True)
+    rows = valid.double()
+    assert counts.tolist() == [[float(row[lag:] @ row[: max(0, length - lag)]) for lag in (0, 1, 2, 4)] for row in rows]
 
 
 @pytest.mark.parametrize("masks", MASKS)
-def test_logits_are_the_references(masks):
+def test_logits_of_the_runtime_are_the_references(masks):
     model, (values, given) = make_model(2, 24, 5, 3), make_batch(2, 40, 2, masks)
     runtime = TritonRuntime(model)
     assert runtime.path(values, **given) == "fused"
@@ -53,6 +54,8 @@ def test_no_drive_gives_the_reference_too():
     model, values = make_model(1, 16, 2, 2), torch.zeros(1, 20, 1)
     with torch.no_grad():
         assert float((TritonRuntime(model)(values) - model(values)).abs().max()) < 1e-6
+    found = errors(run_kernels(model, values, {}, TritonDevice()), run_reference(model, values, {}))
+    assert max(found.values()) < CLOSE, found
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e19, 1e25])
@@ -63,10 +66,14 @@ def test_tiny_and_huge_values_give_the_reference_too(size):
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_unchecked_nan_and_inf_reach_the_logits_of_their_row(bad):
-    values, _ = make_batch(2, 20, 1)
+def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad):
+    model, (values, _) = make_model(1, 16, 2, 2), make_batch(2, 20, 1)
     values[1, 9, 0] = bad
     with value_checks(False):
-        logits = TritonRuntime(make_model(1, 16, 2, 2))(values)
+        logits = TritonRuntime(model)(values)
+        found = run_kernels(model, values, {}, TritonDevice())
     assert torch.isfinite(logits[0]).all()
     assert torch.isnan(logits[1]).all()
+    assert torch.isfinite(found["values"][0]).all()
+    assert not torch.isfinite(found["values"][1]).any()
+    assert not torch.isfinite(found["project.weight"]).any()

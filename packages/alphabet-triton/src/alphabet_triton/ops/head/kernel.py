@@ -1,4 +1,9 @@
-"""Conditioning and the affine head, one sequence per program."""
+"""Conditioning and the affine head, one sequence per program, and back.
+
+With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a gradient g of v gives
+
+    du = q g + (1 / (1 + r) - q) (g . u / r) u / r.
+"""
 
 import triton
 import triton.language as tl
@@ -18,40 +23,116 @@ def log1p(b_x):
 
 
 @triton.jit
-def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: tl.constexpr, DESCRIBE: tl.constexpr):
+def load_sums(sums, sums_2, p_sums, row, M, m_1, m_2, n):
+    """One of the seven sums over n pairs, for the poles of both banks."""
+    b_1 = tl.load(sums + p_sums + row * M, mask=m_1, other=0.0)
+    b_2 = tl.load(sums_2 + p_sums + row * M, mask=m_2, other=0.0)
+    return ((b_1 + b_2) / n).to(tl.float32)
+
+
+@triton.jit
+def store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_x):
+    """The same way back."""
+    tl.store(sums + p_sums + row * M, b_x, mask=m_1)
+    tl.store(sums_2 + p_sums + row * M, b_x, mask=m_2)
+
+
+@triton.jit
+def count_pairs(counts, i_b, lag):
+    """What a lag's sums are divided by."""
+    return tl.maximum(tl.load(counts + i_b * 4 + lag), 1).to(tl.float64)
+
+
+@triton.jit
+def split_radius(b_re, b_im):
+    """|u| and u / |u| of u = re + i im; in units of the larger part no square overflows."""
+    b_most = tl.maximum(tl.abs(b_re), tl.abs(b_im))
+    b_unit = tl.where(b_most > 0.0, b_most, 1.0)
+    b_u, b_v = b_re / b_unit, b_im / b_unit
+    b_length = tl.sqrt(b_u * b_u + b_v * b_v)
+    b_safe = tl.where(b_most > 0.0, b_length, 1.0)
+    return b_unit * b_length, b_u / b_safe, b_v / b_safe
+
+
+@triton.jit
+def radial_ratio(b_radius):
+    """log(1 + r) / r, one at zero."""
+    m_r = b_radius > 0.0
+    return tl.where(m_r, log1p(b_radius) / tl.where(m_r, b_radius, 1.0), 1.0)
+
+
+@triton.jit
+def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: tl.constexpr):
     """One of a pole's seven coordinates, for all poles: its share of the logits, in float64."""
-    if DESCRIBE:
-        tl.store(p_descriptor + coordinate, b_x, mask=m_n)
+    tl.store(p_descriptor + coordinate, b_x, mask=m_n)
     b_w = tl.load(p_weight + coordinate, mask=m_w, other=0.0).to(tl.float64)
     return b_total + tl.sum(b_w * b_x.to(tl.float64)[None, :], 1)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def head_fwd_kernel(
-    sums, counts, weight, bias, descriptor, logits, M, K, DESCRIBE: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+    sums, sums_2, counts, weight, bias, descriptor, logits, M, K, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
-    """Sums (B, 2, 7, M) over counts (B, 4) to logits (B, K), and with DESCRIBE to the descriptor (B, 2, M, 7)."""
+    """Sums (B, 7, M) of either bank over counts (B, 4) to the descriptor (B, 2, M, 7) and logits (B, K)."""
     i_k, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
     o_n, o_k = tl.arange(0, BN), i_k * BK + tl.arange(0, BK)  # the poles of both banks, and outputs
     m_n, m_k = o_n < 2 * M, o_k < K
+    m_1, m_2 = o_n < M, m_n & (o_n >= M)
     m_w = m_k[:, None] & m_n[None, :]
-    p_sums = sums + (i_b * 2 + o_n // M) * COORDINATES * M + o_n % M
+    p_sums = i_b * COORDINATES * M + o_n % M
     p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES
     p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
     b_total = tl.load(bias + o_k, mask=m_k, other=0.0).to(tl.float64)
-    n_0 = tl.maximum(tl.load(counts + i_b * 4), 1).to(tl.float64)
-    b_energy = log1p((tl.load(p_sums, mask=m_n, other=0.0) / n_0).to(tl.float32))
-    b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0, DESCRIBE)
+    b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
+    b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
     for lag in tl.static_range(3):
-        n_l = tl.maximum(tl.load(counts + i_b * 4 + 1 + lag), 1).to(tl.float64)
-        b_re = (tl.load(p_sums + (1 + 2 * lag) * M, mask=m_n, other=0.0) / n_l).to(tl.float32)
-        b_im = (tl.load(p_sums + (2 + 2 * lag) * M, mask=m_n, other=0.0) / n_l).to(tl.float32)
-        # In units of the larger part no square overflows.
-        b_most = tl.maximum(tl.abs(b_re), tl.abs(b_im))
-        b_unit = tl.where(b_most > 0.0, b_most, 1.0)
-        b_u, b_v = b_re / b_unit, b_im / b_unit
-        b_radius = b_unit * tl.sqrt(b_u * b_u + b_v * b_v)
-        b_ratio = tl.where(b_most > 0.0, log1p(b_radius) / tl.where(b_most > 0.0, b_radius, 1.0), 1.0)
-        b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag, DESCRIBE)
-        b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag, DESCRIBE)
+        n = count_pairs(counts, i_b, 1 + lag)
+        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
+        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
+        b_radius, _, _ = split_radius(b_re, b_im)
+        b_ratio = radial_ratio(b_radius)
+        b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag)
+        b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag)
     tl.store(logits + i_b * K + o_k, b_total.to(tl.float32), mask=m_k)
+
+
+@triton.jit
+def return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
+    """A coordinate's gradient for all poles: that of the logits through the weights."""
+    b_g = tl.zeros([BN], tl.float64)
+    for start in range(0, K, BK):
+        o_k = start + tl.arange(0, BK)
+        m_k = o_k < K
+        b_d = tl.load(d_logits + i_b * K + o_k, mask=m_k, other=0.0)
+        p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES + coordinate
+        b_w = tl.load(p_weight, mask=m_k[:, None] & m_n[None, :], other=0.0)
+        b_g += tl.sum(b_w.to(tl.float64) * b_d.to(tl.float64)[:, None], 0)
+    return b_g.to(tl.float32)
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def head_bwd_kernel(
+    sums, sums_2, counts, weight, d_logits, d_sums, d_sums_2, M, K, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """d_logits (B, K) to d_sums (B, 7, M) of either bank."""
+    i_b = tl.program_id(0).to(tl.int64)
+    o_n = tl.arange(0, BN)
+    m_n = o_n < 2 * M
+    m_1, m_2 = o_n < M, m_n & (o_n >= M)
+    p_sums = i_b * COORDINATES * M + o_n % M
+    n = count_pairs(counts, i_b, 0)
+    b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, n)
+    b_g = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 0, BK, BN)
+    store_sums(d_sums, d_sums_2, p_sums, 0, M, m_1, m_2, (b_g / (1.0 + b_energy)).to(tl.float64) / n)
+    for lag in tl.static_range(3):
+        n = count_pairs(counts, i_b, 1 + lag)
+        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
+        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
+        b_radius, b_u, b_v = split_radius(b_re, b_im)
+        b_ratio = radial_ratio(b_radius)
+        b_a = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
+        b_b = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
+        b_along = (1.0 / (1.0 + b_radius) - b_ratio) * (b_a * b_u + b_b * b_v)
+        b_dre, b_dim = b_ratio * b_a + b_along * b_u, b_ratio * b_b + b_along * b_v
+        store_sums(d_sums, d_sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, b_dre.to(tl.float64) / n)
+        store_sums(d_sums, d_sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, b_dim.to(tl.float64) / n)

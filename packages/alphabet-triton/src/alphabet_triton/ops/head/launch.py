@@ -1,21 +1,50 @@
-"""How the head's kernel is called."""
+"""How the head's kernels are called."""
 
+import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import head_blocks
-from alphabet_triton.launching import Launch
-from alphabet_triton.ops.head.kernel import head_fwd_kernel
+from alphabet_triton.buffers import MOMENTS, contiguous, tiles
+from alphabet_triton.launching import Launch, run
+from alphabet_triton.ops.head.kernel import head_bwd_kernel, head_fwd_kernel
 
 
-def head_forward(sums: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, out: dict[str, Tensor]) -> Launch:
-    """Into out: descriptor and logits."""
-    batch, modes, outputs = len(sums), sums.shape[-1], len(bias)
+def launch_head(sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (B, K) and descriptor (B, 2, M, 7) of moment sums (B, 7, M) of either bank over counts (B, 4)."""
+    weight, bias = contiguous(weight, bias)
+    batch, _, modes = sums.shape
+    outputs = len(bias)
+    descriptor, logits = weight.new_empty(batch, 2, modes, MOMENTS), weight.new_empty(batch, outputs)
     blocks = head_blocks(modes, outputs)
-    return Launch(
-        head_fwd_kernel,
-        (-(-outputs // blocks.sizes["BK"]), batch),
-        {"sums": sums, "counts": counts, "weight": weight, "bias": bias, **out},
-        {"M": modes, "K": outputs},
-        blocks,
-        {"DESCRIBE": True},
+    given = {"sums": sums, "sums_2": sums_2, "counts": counts, "weight": weight, "bias": bias}
+    run(
+        Launch(
+            head_fwd_kernel,
+            (tiles(outputs, blocks.sizes["BK"]), batch),
+            {**given, "descriptor": descriptor, "logits": logits},
+            {"M": modes, "K": outputs},
+            blocks,
+        )
     )
+    return logits, descriptor
+
+
+def launch_head_backward(
+    sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, descriptor: Tensor, d_logits: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """d_sums of either bank, d_weight (K, 14 M), d_bias (K,)."""
+    (weight,) = contiguous(weight)
+    batch, _, modes = sums.shape
+    outputs = len(weight)
+    d_sums, d_sums_2 = torch.empty_like(sums), torch.empty_like(sums_2)
+    given = {"sums": sums, "sums_2": sums_2, "counts": counts, "weight": weight, "d_logits": d_logits}
+    run(
+        Launch(
+            head_bwd_kernel,
+            (batch,),
+            {**given, "d_sums": d_sums, "d_sums_2": d_sums_2},
+            {"M": modes, "K": outputs},
+            head_blocks(modes, outputs),
+        )
+    )
+    return d_sums, d_sums_2, d_logits.mT @ descriptor.flatten(1), d_logits.sum(0)

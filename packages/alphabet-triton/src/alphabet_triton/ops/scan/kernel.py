@@ -24,6 +24,15 @@ def compose(ar_1, ai_1, br_1, bi_1, ar_2, ai_2, br_2, bi_2):
 
 
 @triton.jit
+def load_pair(states, p_re, p_im, o_t, m_m, m_t):
+    """States of the tokens o_t, zero where the mask is."""
+    m_z = m_m[:, None] & m_t[None, :]
+    return tl.load(states + p_re + o_t[None, :], mask=m_z, other=0.0), tl.load(
+        states + p_im + o_t[None, :], mask=m_z, other=0.0
+    )
+
+
+@triton.jit
 def shift(b_now, b_before, o_s, lag: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr):
     """The block `lag` tokens earlier: out of this one and the end of the one before."""
     b_mixed = tl.where((o_s >= BT - lag)[None, :], b_before, b_now)
@@ -48,10 +57,10 @@ def pair_lag(
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def scan_fwd_kernel(
-    drive, transition, valid, states, sums, counts, T, TS, M, bank,
+    drive, transition, valid, gate, states, sums, counts, T, TS, M,
     MASKED: tl.constexpr, STORE: tl.constexpr, COUNT: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Drive (B, 2M, T) to moment sums (B, 2, 7, M) of one bank; with STORE also the states (B, 2M, T).
+    """Drive (B, 2M, T), where the gate is open, to moment sums (B, 7, M); with STORE also the states (B, 2M, T).
 
     With COUNT the number of valid pairs of every lag goes to counts (B, 4). Everything before the first token is zero.
     """
@@ -62,7 +71,7 @@ def scan_fwd_kernel(
     b_pi = tl.load(transition + M + o_m, mask=m_m, other=0.0)[:, None] + tl.zeros([BM, BT], tl.float32)
     p_re = (i_b * 2 * M + o_m[:, None]) * TS
     p_im = p_re + M * TS
-    p_valid = valid + i_b * T
+    p_valid, p_gate = valid + i_b * T, gate + i_b * T
     b_cr, b_ci = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     b_qr, b_qi = tl.zeros([BM, BT], tl.float32), tl.zeros([BM, BT], tl.float32)
     b_energy = tl.zeros([BM], tl.float64)
@@ -73,14 +82,16 @@ def scan_fwd_kernel(
     for start in range(0, T, BT):
         o_t = start + o_s
         m_t = o_t < T
-        m_e = m_m[:, None] & m_t[None, :]
-        b_er = tl.load(drive + p_re + o_t[None, :], mask=m_e, other=0.0)
-        b_ei = tl.load(drive + p_im + o_t[None, :], mask=m_e, other=0.0)
+        m_g = m_t
+        if MASKED:
+            m_g = m_g & (tl.load(p_gate + o_t, mask=m_t, other=0) != 0)
+        b_er, b_ei = load_pair(drive, p_re, p_im, o_t, m_m, m_g)
         b_ar, b_ai, b_zr, b_zi = tl.associative_scan((b_pr, b_pi, b_er, b_ei), 1, compose)
         b_zr, b_zi = (
             b_zr + b_ar * b_cr[:, None] - b_ai * b_ci[:, None], b_zi + b_ar * b_ci[:, None] + b_ai * b_cr[:, None],
         )  # fmt: skip
         if STORE:
+            m_e = m_m[:, None] & m_t[None, :]
             tl.store(states + p_re + o_t[None, :], b_zr, mask=m_e)
             tl.store(states + p_im + o_t[None, :], b_zi, mask=m_e)
         m_0 = m_t
@@ -97,7 +108,7 @@ def scan_fwd_kernel(
         m_last = (o_s == BT - 1)[None, :]
         b_cr, b_ci = tl.sum(tl.where(m_last, b_zr, 0.0), 1), tl.sum(tl.where(m_last, b_zi, 0.0), 1)
         b_qr, b_qi = b_zr, b_zi
-    p_sums = sums + ((i_b * 2 + bank) * MOMENTS) * M + o_m
+    p_sums = sums + i_b * MOMENTS * M + o_m
     tl.store(p_sums, b_energy, mask=m_m)
     tl.store(p_sums + M, b_r1, mask=m_m)
     tl.store(p_sums + 2 * M, b_i1, mask=m_m)
@@ -111,15 +122,6 @@ def scan_fwd_kernel(
             tl.store(counts + i_b * 4 + 1, n_1)
             tl.store(counts + i_b * 4 + 2, n_2)
             tl.store(counts + i_b * 4 + 3, n_4)
-
-
-@triton.jit
-def load_pair(states, p_re, p_im, o_t, m_m, m_t):
-    """States of the tokens o_t, zero where the mask is."""
-    m_z = m_m[:, None] & m_t[None, :]
-    return tl.load(states + p_re + o_t[None, :], mask=m_z, other=0.0), tl.load(
-        states + p_im + o_t[None, :], mask=m_z, other=0.0
-    )
 
 
 @triton.jit
@@ -137,7 +139,8 @@ def add_lag(
     lag: tl.constexpr, row: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """What a lag's sums, from `row` on, give the states of tokens o_t as the later and as the earlier of a pair."""
-    b_a, b_b = tl.load(p_sums + row * M, mask=m_m, other=0.0), tl.load(p_sums + (row + 1) * M, mask=m_m, other=0.0)
+    b_a = tl.load(p_sums + row * M, mask=m_m, other=0.0).to(tl.float32)
+    b_b = tl.load(p_sums + (row + 1) * M, mask=m_m, other=0.0).to(tl.float32)
     m_l, m_r = m_0 & (o_t >= lag), m_0 & (o_t + lag < T)
     if MASKED:
         m_l = m_l & (tl.load(p_valid + o_t - lag, mask=m_l, other=0) != 0)
@@ -150,10 +153,10 @@ def add_lag(
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def scan_bwd_kernel(
-    states, transition, valid, gate, d_sums, d_states, d_drive, d_transition, T, TS, M, bank,
+    states, transition, valid, gate, d_sums, d_states, d_drive, d_transition, T, TS, M,
     MASKED: tl.constexpr, ALONE: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """From d_sums (B, 2, 7, M) and, unless ALONE, d_states (B, 2M, T) to d_drive (B, 2M, T) and d_transition (B, 2M).
+    """From d_sums (B, 7, M) and, unless ALONE, d_states (B, 2M, T) to d_drive (B, 2M, T) and d_transition (B, 2M).
 
     The adjoint a[t] = dz[t] + conj(p) a[t+1], zero past the end, runs from the last block to the first; dz collects
     2 g z for the energy and, for each lag, the partners on both sides.
@@ -166,8 +169,8 @@ def scan_bwd_kernel(
     p_re = (i_b * 2 * M + o_m[:, None]) * TS
     p_im = p_re + M * TS
     p_valid, p_gate = valid + i_b * T, gate + i_b * T
-    p_sums = d_sums + ((i_b * 2 + bank) * MOMENTS) * M + o_m
-    b_energy = 2.0 * tl.load(p_sums, mask=m_m, other=0.0)
+    p_sums = d_sums + i_b * MOMENTS * M + o_m
+    b_energy = 2.0 * tl.load(p_sums, mask=m_m, other=0.0).to(tl.float32)
     b_cr, b_ci = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     b_tr, b_ti = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     blocks = tl.cdiv(T, BT)

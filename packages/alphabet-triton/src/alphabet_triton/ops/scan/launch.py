@@ -1,49 +1,71 @@
 """How the scan's kernels are called."""
 
+import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import scan_blocks
-from alphabet_triton.launching import Launch
+from alphabet_triton.buffers import MOMENTS, masks_or_nothing, tiles
+from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.scan.kernel import scan_bwd_kernel, scan_fwd_kernel
-from alphabet_triton.shapes import Masks, Shape
 
-DIRECT, CASCADED = 0, 1
-
-
-def _sizes(shape: Shape, bank: int) -> dict[str, int]:
-    return {"T": shape.length, "TS": shape.stride, "M": shape.modes, "bank": bank}
+LAGS = 4
 
 
-def _grid(shape: Shape, block: int) -> tuple[int, int]:
-    return -(-shape.modes // block), shape.batch
-
-
-def scan_forward(
-    shape: Shape, masks: Masks, bank: int, drive: Tensor, transition: Tensor, out: dict[str, Tensor], *, store: bool
-) -> Launch:
-    """Into out: sums and counts of one bank, and its states if they are to be stored; pairs are counted once."""
-    blocks = scan_blocks(shape.modes)
-    return Launch(
-        scan_fwd_kernel,
-        _grid(shape, blocks.sizes["BM"]),
-        {"drive": drive, "transition": transition, "valid": masks.valid, **out},
-        _sizes(shape, bank),
-        blocks,
-        {"MASKED": masks.given, "STORE": store, "COUNT": bank == DIRECT},
+def launch_scan(
+    drive: Tensor,
+    transition: Tensor,
+    valid: Tensor | None,
+    gate: Tensor | None,
+    length: int,
+    *,
+    store: bool,
+    count: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States (B, 2M, T), if they are to be stored, sums (B, 7, M) in float64 and, if asked for, counts (B, 4)."""
+    (batch, _, stride), modes = drive.shape, len(transition) // 2
+    sums = drive.new_empty(batch, MOMENTS, modes, dtype=torch.float64)
+    counts = drive.new_empty(batch, LAGS, dtype=torch.int32)
+    states = torch.empty_like(drive) if store else drive
+    masked, (mask, open_) = masks_or_nothing(drive, valid, gate)
+    blocks = scan_blocks(modes)
+    given = {"drive": drive, "transition": transition, "valid": mask, "gate": open_}
+    run(
+        Launch(
+            scan_fwd_kernel,
+            (tiles(modes, blocks.sizes["BM"]), batch),
+            {**given, "states": states, "sums": sums, "counts": counts},
+            {"T": length, "TS": stride, "M": modes},
+            blocks,
+            {"MASKED": masked, "STORE": store, "COUNT": count},
+        )
     )
+    return states, sums, counts
 
 
-def scan_backward(
-    shape: Shape, masks: Masks, bank: int, saved: dict[str, Tensor], grads: dict[str, Tensor], out: dict[str, Tensor]
-) -> Launch:
-    """saved: states, transition; grads: d_sums and, of the direct bank, d_states; into out: d_drive, d_transition."""
-    blocks = scan_blocks(shape.modes)
-    gate = masks.gate if bank == DIRECT else masks.valid
-    return Launch(
-        scan_bwd_kernel,
-        _grid(shape, blocks.sizes["BM"]),
-        {**saved, "valid": masks.valid, "gate": gate, **grads, **out},
-        _sizes(shape, bank),
-        blocks,
-        {"MASKED": masks.given, "ALONE": bank == CASCADED},
+def launch_scan_backward(
+    states: Tensor,
+    transition: Tensor,
+    valid: Tensor | None,
+    gate: Tensor | None,
+    length: int,
+    d_sums: Tensor,
+    d_states: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """d_drive (B, 2M, T) and d_transition (2M,), given the gradients of the sums and of what else used the states."""
+    (batch, rows, stride), modes = states.shape, len(transition) // 2
+    d_drive, d_transition = torch.empty_like(states), states.new_empty(batch, rows)
+    masked, (mask, open_) = masks_or_nothing(states, valid, gate)
+    blocks = scan_blocks(modes)
+    saved = {"states": states, "transition": transition, "valid": mask, "gate": open_}
+    grads = {"d_sums": d_sums, "d_states": states if d_states is None else d_states}
+    run(
+        Launch(
+            scan_bwd_kernel,
+            (tiles(modes, blocks.sizes["BM"]), batch),
+            {**saved, **grads, "d_drive": d_drive, "d_transition": d_transition},
+            {"T": length, "TS": stride, "M": modes},
+            blocks,
+            {"MASKED": masked, "ALONE": d_states is None},
+        )
     )
+    return d_drive, d_transition.sum(0)

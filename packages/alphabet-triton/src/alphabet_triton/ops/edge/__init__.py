@@ -1,0 +1,1 @@
+"""From the input to the direct bank's drive: projection, lift, norm and frame in one kernel."""

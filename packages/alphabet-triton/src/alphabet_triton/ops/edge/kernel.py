@@ -1,0 +1,82 @@
+"""Lines 4-7 of Algorithm 1, and back.
+
+A tap took its source to the token `offset` before it; on the way back the source at t asks what is activated at
+t - offset, for its own gradient and for the tap's.
+"""
+
+import triton
+import triton.language as tl
+
+from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.ops.lift.kernel import SPACING, TAPS, activate, norm_scale, store_drive, tap_tokens
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def edge_fwd_kernel(
+    values, valid, project, taps, bias, matrix, pre, lifted, scale, drive, T, TS, C, D, N,
+    MASKED: tl.constexpr, KEEP: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Lines 4-7: values (B, T, C) to lifted (B, D, T), the norm's scale (B, T) and the direct bank's drive (B, N, T).
+
+    With KEEP also what the SiLU is applied to, pre (B, D, T), for the way back.
+    """
+    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
+    m_d = o_d < D
+    p_valid = valid + i_b * T
+    b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
+    for k in range(TAPS):
+        o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
+        b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
+        for c in range(C):
+            b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0) * b_tap
+            b_v = tl.load(values + (i_b * T + o_k) * C + c, mask=m_k, other=0.0)
+            b_x += b_w[:, None] * b_v[None, :]
+    m_t = o_t < T
+    m_h = m_t
+    if MASKED:
+        m_h = m_h & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
+    b_h = activate(b_x, m_d[:, None] & m_h[None, :])
+    b_scale = norm_scale(b_h, D)
+    p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
+    if KEEP:
+        tl.store(pre + p_h, b_x, mask=m_d[:, None] & m_t[None, :])
+    tl.store(lifted + p_h, b_h, mask=m_d[:, None] & m_t[None, :])
+    tl.store(scale + i_b * TS + o_t, b_scale, mask=m_t)
+    store_drive(b_h, b_scale, matrix, drive + i_b * N * TS, o_d, o_t, m_d, m_t, D, N, TS, BN)
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def edge_bwd_kernel(
+    d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
+    MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """d_pre (B, D, T) to d_values (B, T, C) and, a row per program, d_weights (.., D, 6 + C): taps, bias, project."""
+    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
+    m_t, m_d = o_t < T, o_d < D
+    m_s = m_t
+    if MASKED:
+        m_s = m_s & (tl.load(valid + i_b * T + o_t, mask=m_t, other=0) != 0)
+    p_d = d_pre + (i_b * D + o_d[:, None]) * TS
+    p_v = values + (i_b * T + o_t) * C
+    p_w = d_weights + ((i_b * tl.num_programs(0) + i_t) * D + o_d) * (TAPS + 1 + C)
+    b_p = tl.zeros([BD, BT], tl.float32)  # the projected features
+    for c in range(C):
+        b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
+        b_p += b_w[:, None] * tl.load(p_v + c, mask=m_s, other=0.0)[None, :]
+    b_dp = tl.zeros([BD, BT], tl.float32)
+    for k in range(TAPS):
+        o_k = o_t - SPACING * (k - TAPS // 2)
+        m_k = m_d[:, None] & ((o_k >= 0) & (o_k < T))[None, :]
+        b_d = tl.load(p_d + o_k[None, :], mask=m_k, other=0.0)
+        b_dp += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * b_d
+        tl.store(p_w + k, tl.sum(b_d * b_p, 1), mask=m_d)
+    b_d = tl.load(p_d + o_t[None, :], mask=m_d[:, None] & m_t[None, :], other=0.0)
+    tl.store(p_w + TAPS, tl.sum(b_d, 1), mask=m_d)
+    b_dp = tl.where(m_d[:, None] & m_s[None, :], b_dp, 0.0)
+    for c in range(C):
+        b_v = tl.load(p_v + c, mask=m_s, other=0.0)
+        tl.store(p_w + TAPS + 1 + c, tl.sum(b_dp * b_v[None, :], 1), mask=m_d)
+        b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
+        tl.store(d_values + (i_b * T + o_t) * C + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)

@@ -1,0 +1,74 @@
+"""How the edge's kernels are called."""
+
+import torch
+from torch import Tensor
+
+from alphabet_triton.blocks import EDGE, EDGE_BWD, feature_blocks
+from alphabet_triton.buffers import contiguous, masks_or_nothing, row_stride, tiles
+from alphabet_triton.launching import Launch, run
+from alphabet_triton.ops.edge.kernel import edge_bwd_kernel, edge_fwd_kernel
+from alphabet_triton.ops.lift.launch import return_matrix, return_norm
+
+TAPS = 5
+
+
+def launch_edge(
+    values: Tensor, valid: Tensor | None, project: Tensor, taps: Tensor, bias: Tensor, matrix: Tensor, *, keep: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """pre, lifted (B, D, T), scale (B, T), drive (B, 2M, T) of values (B, T, C); pre is only written to be kept."""
+    values, project, taps, bias, matrix = contiguous(values, project, taps, bias, matrix)
+    (batch, length, channels), (states, width) = values.shape, matrix.shape
+    stride = row_stride(length)
+    lifted, scale = values.new_empty(batch, width, stride), values.new_empty(batch, stride)
+    drive = values.new_empty(batch, states, stride)
+    pre = torch.empty_like(lifted) if keep else lifted
+    masked, (mask,) = masks_or_nothing(values, valid)
+    blocks = feature_blocks(EDGE, width)
+    weights = {"project": project, "taps": taps, "bias": bias, "matrix": matrix}
+    run(
+        Launch(
+            edge_fwd_kernel,
+            (tiles(length, blocks.sizes["BT"]), batch),
+            {"values": values, "valid": mask, **weights, "pre": pre, "lifted": lifted, "scale": scale, "drive": drive},
+            {"T": length, "TS": stride, "C": channels, "D": width, "N": states},
+            blocks,
+            {"MASKED": masked, "KEEP": keep},
+        )
+    )
+    return pre, lifted, scale, drive
+
+
+def launch_edge_backward(
+    values: Tensor,
+    valid: Tensor | None,
+    project: Tensor,
+    taps: Tensor,
+    matrix: Tensor,
+    pre: Tensor,
+    scale: Tensor,
+    d_lifted: Tensor,
+    d_scale: Tensor,
+    d_drive: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """d_values (B, T, C), d_weights (D, 6 + C) for taps, bias and project, d_matrix (2M, D)."""
+    values, project, taps, matrix = contiguous(values, project, taps, matrix)
+    (batch, length, channels), width = values.shape, len(taps)
+    d_matrix = return_matrix(length, d_drive, pre, scale)
+    d_pre = return_norm(length, valid, matrix, pre, scale, d_drive, (d_lifted, d_scale))
+    masked, (mask,) = masks_or_nothing(values, valid)
+    blocks = feature_blocks(EDGE_BWD, width)
+    grid = (tiles(length, blocks.sizes["BT"]), batch)
+    d_values = torch.empty_like(values)
+    d_weights = values.new_empty(batch * grid[0], width, TAPS + 1 + channels)
+    saved = {"d_pre": d_pre, "values": values, "valid": mask, "project": project, "taps": taps}
+    run(
+        Launch(
+            edge_bwd_kernel,
+            grid,
+            {**saved, "d_values": d_values, "d_weights": d_weights},
+            {"T": length, "TS": row_stride(length), "C": channels, "D": width},
+            blocks,
+            {"MASKED": masked},
+        )
+    )
+    return d_values, d_weights.sum(0), d_matrix

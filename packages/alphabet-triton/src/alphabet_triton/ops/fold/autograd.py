@@ -1,0 +1,47 @@
+"""`fold` and `frame_at_base` as torch operators."""
+
+from typing import Any
+
+import torch
+from alphabet_core.frame import TANGENT_SCALE
+from torch import Tensor
+
+from alphabet_triton.ops.fold.launch import launch_fold, launch_fold_backward
+from alphabet_triton.ops.registering import operator
+
+fold = operator("fold")(launch_fold)
+fold_backward = operator("fold_backward")(launch_fold_backward)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ARG001  torch names it
+    ctx.save_for_backward(*inputs)
+
+
+def _return(ctx: Any, d_matrix: Tensor, d_transition: Tensor) -> tuple[Tensor, ...]:
+    found: tuple[Tensor, ...] = fold_backward(*ctx.saved_tensors, d_matrix.contiguous(), d_transition.contiguous())
+    return found
+
+
+fold.register_autograd(_return, setup_context=_keep)
+
+
+@operator("frame_at_base")
+def frame_at_base(base: Tensor, tangent: Tensor) -> Tensor:
+    """The frame (D, 2M) where the tangent is zero: the base's columns, differentiable in the tangent."""
+    return base[:, : tangent.shape[1]].clone(memory_format=torch.contiguous_format)
+
+
+def _keep_base(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
+    ctx.save_for_backward(inputs[0])
+
+
+def _return_tangent(ctx: Any, d_frame: Tensor) -> tuple[None, Tensor]:
+    """To first order the frame is base (I + S), S = scale (X - X^T), X the tangent with columns of zero beside it."""
+    (base,) = ctx.saved_tensors
+    d_skew = base.mT @ d_frame  # (D, 2M): the skew matrix's other columns were not read
+    columns, rows = d_frame.shape[1], d_frame.shape[0]
+    mirrored = torch.nn.functional.pad(d_skew[:columns].mT, (0, 0, 0, rows - columns))
+    return None, TANGENT_SCALE * (d_skew - mirrored)
+
+
+frame_at_base.register_autograd(_return_tangent, setup_context=_keep_base)

@@ -1,0 +1,25 @@
+"""`head`, conditioning and affine head, as a torch operator, with the way back as another."""
+
+from typing import Any
+
+from torch import Tensor
+
+from alphabet_triton.ops.head.launch import launch_head, launch_head_backward
+from alphabet_triton.ops.registering import operator
+
+head = operator("head")(launch_head)
+head_backward = operator("head_backward")(launch_head_backward)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *given, _ = inputs
+    ctx.save_for_backward(*given, output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _return(ctx: Any, d_logits: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    d_sums, d_sums_2, d_weight, d_bias = head_backward(*ctx.saved_tensors, d_logits.contiguous())
+    return d_sums, d_sums_2, None, d_weight, d_bias
+
+
+head.register_autograd(_return, setup_context=_keep)

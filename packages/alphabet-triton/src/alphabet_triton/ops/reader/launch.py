@@ -1,0 +1,102 @@
+"""How the terminal reader's kernels are called."""
+
+import torch
+from torch import Tensor
+
+from alphabet_triton.blocks import READER, READER_BWD, feature_blocks
+from alphabet_triton.buffers import contiguous, masks_or_nothing, tiles
+from alphabet_triton.launching import Launch, run
+from alphabet_triton.ops.lift.launch import return_matrix, return_norm
+from alphabet_triton.ops.reader.kernel import reader_bwd_kernel, reader_fwd_kernel
+from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_backward
+
+TAPS = 5
+
+
+def launch_reader(
+    lifted: Tensor,
+    scale: Tensor,
+    states: Tensor,
+    valid: Tensor | None,
+    synthesis: Tensor,
+    through: Tensor,
+    taps: Tensor,
+    bias: Tensor,
+    matrix: Tensor,
+    transition: Tensor,
+    length: int,
+    *,
+    keep: bool,
+    drive: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums (B, 7, M) and, only written to be kept, pre (B, D, T), scale (B, T), states (B, 2M, T) of the cascaded bank.
+
+    `drive` (B, 2M, T) is where the drive may be written.
+    """
+    synthesis, through, taps, bias, matrix = contiguous(synthesis, through, taps, bias, matrix)
+    (batch, width, stride), rows = lifted.shape, len(matrix)
+    drive = lifted.new_empty(batch, rows, stride) if drive is None else drive
+    pre, scale_2 = (torch.empty_like(lifted), torch.empty_like(scale)) if keep else (lifted, scale)
+    masked, (mask,) = masks_or_nothing(lifted, valid)
+    blocks = feature_blocks(READER, width)
+    features = {"lifted": lifted, "scale": scale, "states": states, "valid": mask}
+    weights = {"synthesis": synthesis, "through": through, "taps": taps, "bias": bias, "matrix": matrix}
+    run(
+        Launch(
+            reader_fwd_kernel,
+            (tiles(length, blocks.sizes["BT"]), batch),
+            {**features, **weights, "pre": pre, "scale_2": scale_2, "drive": drive},
+            {"T": length, "TS": stride, "D": width, "N": rows},
+            blocks,
+            {"MASKED": masked, "KEEP": keep},
+        )
+    )
+    states_2, sums, _ = launch_scan(drive, transition, valid, valid, length, store=keep, count=False)
+    return sums, pre, scale_2, states_2
+
+
+def launch_reader_backward(
+    lifted: Tensor,
+    scale: Tensor,
+    states: Tensor,
+    valid: Tensor | None,
+    synthesis: Tensor,
+    through: Tensor,
+    taps: Tensor,
+    matrix: Tensor,
+    transition: Tensor,
+    length: int,
+    pre: Tensor,
+    scale_2: Tensor,
+    states_2: Tensor,
+    d_sums: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """d_lifted, d_scale, d_states, d_synthesis (D, 2M), d_weights (D, 7), d_matrix (2M, D), d_transition (2M,).
+
+    d_weights is for taps, bias and through.
+    """
+    synthesis, through, taps, matrix = contiguous(synthesis, through, taps, matrix)
+    batch, width, stride = lifted.shape
+    d_drive, d_transition = launch_scan_backward(states_2, transition, valid, valid, length, d_sums, None)
+    d_matrix = return_matrix(length, d_drive, pre, scale_2)
+    d_pre = return_norm(length, valid, matrix, pre, scale_2, d_drive, None)
+    masked, (mask,) = masks_or_nothing(lifted, valid)
+    blocks = feature_blocks(READER_BWD, width)
+    grid = (tiles(length, blocks.sizes["BT"]), batch)
+    d_stream, d_lifted, d_scale, d_states = (torch.empty_like(t) for t in (lifted, lifted, scale, states))
+    d_weights = lifted.new_empty(batch * grid[0], width, TAPS + 2)
+    features = {"d_pre": d_pre, "lifted": lifted, "scale": scale, "states": states, "valid": mask}
+    weights = {"synthesis": synthesis, "through": through, "taps": taps}
+    found = {"d_stream": d_stream, "d_lifted": d_lifted, "d_scale": d_scale, "d_states": d_states}
+    run(
+        Launch(
+            reader_bwd_kernel,
+            grid,
+            {**features, **weights, **found, "d_weights": d_weights},
+            {"T": length, "TS": stride, "D": width, "N": len(matrix)},
+            blocks,
+            {"MASKED": masked},
+        )
+    )
+    d_synthesis = return_matrix(length, d_stream, states, None)
+    return d_lifted, d_scale, d_states, d_synthesis, d_weights.sum(0), d_matrix, d_transition

@@ -1,0 +1,197 @@
+"""TritonTrainer: the complete training step by fused operators, recorded whole into one CUDA graph per shape."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence, value_checks
+from alphabet_core.coverage import FUSED, list_modules, list_tensors, name_path, require_alphabet, why_not_gradients
+from alphabet_core.frame import Frame
+from alphabet_core.training import read_adamw
+from torch import Tensor
+from torch.autograd.graph import increment_version
+
+from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
+from alphabet_triton.inputs import Inputs, read_masks
+from alphabet_triton.launching import Device, TritonDevice, on
+from alphabet_triton.path import choose_path
+
+if TYPE_CHECKING:
+    from alphabet_triton.tail import Tail
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A shape's static inputs, targets and loss, and what does a step over them."""
+
+    inputs: Inputs
+    targets: Tensor
+    loss: Tensor
+    replay: Run
+
+
+class TritonTrainer(TrainingStep):
+    """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with fused operators and a fused optimizer.
+
+    A step is the core's own, forward to constraint; on a GPU its first call with a shape records it into a CUDA graph,
+    and later calls copy their batch and replay that. What the kernels do not cover takes the reference's way;
+    `path(...)` says which a call takes, and why.
+    """
+
+    def __init__(
+        self,
+        model: Alphabet,
+        recipe: Recipe = RECIPES["B"],
+        *,
+        loss: str = "cross_entropy",
+        microbatch: int | None = None,
+        device: Device | None = None,
+        capture: Capture | None = None,
+    ) -> None:
+        super().__init__(require_alphabet(model), recipe, loss=loss, microbatch=microbatch)
+        self.alphabet = model
+        self._device = device or TritonDevice()
+        self._capture = capture
+        self._tail: Tail | None = None
+        self._recordings: dict[tuple[object, ...], Recording] = {}
+        self._addresses: list[tuple[int, bool]] = []
+        self._at_base: list[tuple[int, int]] = []
+
+    def __repr__(self) -> str:
+        return f"TritonTrainer({choose_path(self.alphabet)}, {self.alphabet.config})"
+
+    def path(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
+        valid: Tensor | None = None,  # noqa: ARG002
+    ) -> str:
+        """`"fused"`, or `"reference: "` and the reason."""
+        found = choose_path(self.alphabet, values, time_delta)
+        if found != FUSED:
+            return found
+        reason = why_not_gradients(self.parameters)
+        if reason is None and not self._frames_at_base():
+            reason = (
+                "a frame's tangent is not zero; the kernels are for frames at their base, where every step leaves them"
+            )
+        return name_path(reason)
+
+    def __call__(
+        self,
+        values: Tensor,
+        targets: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Do the step and return the batch's mean loss before it, detached."""
+        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        settings = read_adamw(self.optimizer)
+        with on(self._device):
+            # What only torch's optimizer can do, or does to some parameters, cannot be recorded.
+            fused = self.path(values, time_delta=time_delta) == FUSED and self._all_train(values)
+            if fused and settings is not None and self._take_over(settings):
+                loss = self._replay(values, targets, observed, valid)
+            else:
+                loss = super().__call__(values, targets, **companions)
+        # Whoever watches for changes shall see those of a replay, and a scheduler that there was a step.
+        increment_version([*self.parameters, *(frame.base for frame in self._frames())])
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]
+        self._at_base = self._tangent_versions()
+        return loss
+
+    step = __call__
+
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
+        """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
+        with on(self._device):
+            return super().accumulate(values, targets, share, **companions)
+
+    def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
+        """The model's outputs (B, K), to be differentiated: by the operators, or by the reference."""
+        model = self.alphabet
+        if self.path(values, time_delta=companions.get("time_delta")) != FUSED:
+            return super().predict(values, **companions)
+        from alphabet_triton.forward import forward  # which imports triton
+
+        sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
+        return forward(model, sequence.values, *read_masks(sequence))
+
+    def update(self) -> None:
+        """Clip, optimize and constrain; clipping and AdamW in one kernel, on torch's own optimizer state."""
+        settings = read_adamw(self.optimizer)
+        whole = all(parameter.grad is not None for parameter in self.parameters)
+        if settings is None or not whole or choose_path(self.alphabet) != FUSED or not self._take_over(settings):
+            super().update()
+            self._tail = None  # which would not know of this step
+            return
+        assert self._tail is not None
+        self._tail.run()
+        self._tail.show_gradients()
+        self.alphabet.constrain()
+
+    def _replay(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
+        """A step by the recording of its shape, made at its first call."""
+        model = self.alphabet
+        sequence = read_sequence(
+            values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
+        )
+        self.check_targets(targets, len(values), model.config.outputs)
+        given = Inputs.read(sequence)
+        key = (*given.key, tuple(targets.shape), targets.dtype)
+        recording = self._recordings.get(key)
+        if recording is None:
+            recording = self._recordings[key] = self._record(given, targets)
+        recording.inputs.copy_(given)
+        recording.targets.copy_(targets)
+        recording.replay()
+        assert self._tail is not None
+        self._tail.show_gradients()
+        return recording.loss.clone()
+
+    def _record(self, given: Inputs, targets: Tensor) -> Recording:
+        inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
+
+        def run() -> None:
+            # The batch was checked before it was copied, and a check asks the host, which cannot be recorded.
+            with value_checks(False):
+                loss.copy_(
+                    TrainingStep.__call__(self, inputs.values, targets, observed=inputs.gate, valid=inputs.valid)
+                )
+
+        assert self._tail is not None
+        changed = [*list_tensors(list_modules(self.alphabet)), *self._tail.changed, loss]
+        capture = self._capture or (capture_graph if loss.is_cuda else run_eagerly)
+        return Recording(inputs, targets, loss, capture(run, changed))
+
+    def _take_over(self, settings: tuple[float, ...]) -> bool:
+        """Have a tail for these parameters and settings; what was recorded with others, elsewhere, is forgotten."""
+        from alphabet_triton.tail import Tail  # which imports triton
+
+        addresses = [(t.data_ptr(), t.requires_grad) for t in list_tensors(list_modules(self.alphabet))]
+        if self._tail is None or addresses != self._addresses:
+            self._tail, self._recordings, self._addresses = Tail(self.parameters), {}, addresses
+        return self._tail.prepare(self.optimizer, *settings, float(self.recipe.clip_norm))
+
+    def _all_train(self, values: Tensor) -> bool:
+        """Whether a step is about all the parameters, and nothing else."""
+        return all(parameter.requires_grad for parameter in self.parameters) and not values.requires_grad
+
+    def _frames(self) -> list[Frame]:
+        return [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
+
+    def _frames_at_base(self) -> bool:
+        """Whether all tangents are zero, which is only asked of the device after something else wrote to them."""
+        versions = self._tangent_versions()
+        if versions != self._at_base:
+            if any(bool(frame.tangent.any()) for frame in self._frames()):
+                return False
+            self._at_base = versions
+        return True
+
+    def _tangent_versions(self) -> list[tuple[int, int]]:
+        return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self._frames()]
