@@ -157,14 +157,16 @@ def fake_cells(plan):
     return cells
 
 
-def run_fake(folder, scope="all", *, audit=AUDIT, clock=None, environment=ENVIRONMENT, watch=None, **faults):
+def run_fake(
+    folder, scope="all", *, audit=AUDIT, clock=None, environment=ENVIRONMENT, watch=None, bench=FakeBench, **faults
+):
     """A whole run of the real ledger, or what is left of one."""
     declarations = read_declarations(audit)
     plan = Plan(scope, declarations)
     manifest = make_manifest("ledger", "cpu", environment, declarations, plan=plan.to_record(), cells=fake_cells(plan))
     with Evidence(folder, manifest, declarations.contents) as evidence:
-        bench = FakeBench(declarations.tolerances, **faults)
-        Ledger(plan, bench, clock or FakeClock(), evidence, watch or Silence()).run({"load": [0.0]})
+        made = bench(declarations.tolerances, **faults)
+        Ledger(plan, made, clock or FakeClock(), evidence, watch or Silence()).run({"load": [0.0]})
     return declarations
 
 

@@ -46,23 +46,21 @@ def run_interpreted(folder: Path) -> Iterator[Outcome]:
 
     A child that ends early leaves its remaining cases failed, not forgotten.
     """
-    command = [sys.executable, "-m", "alphabet_audit.interpreted", str(folder)]
     left = {case.key: case for case in PLANS["reduced"]}
     with tempfile.TemporaryFile("w+") as complaints:
-        child = subprocess.Popen(
-            command, env={**os.environ, "TRITON_INTERPRET": "1"}, stdout=subprocess.PIPE, stderr=complaints, text=True
-        )
-        watchdog = threading.Timer(PATIENCE, child.kill)
-        watchdog.start()
-        try:
-            for line in child.stdout or ():
-                outcome = read_outcome(json.loads(line))
-                del left[outcome.case.key]
-                yield outcome
-        finally:
-            watchdog.cancel()
-            child.kill()
-            child.wait()
+        command = [sys.executable, "-m", "alphabet_audit.interpreted", str(folder)]
+        chosen = {**os.environ, "TRITON_INTERPRET": "1"}
+        with subprocess.Popen(command, env=chosen, stdout=subprocess.PIPE, stderr=complaints, text=True) as child:
+            watchdog = threading.Timer(PATIENCE, child.kill)
+            watchdog.start()
+            try:
+                for line in child.stdout or ():
+                    outcome = read_outcome(json.loads(line))
+                    del left[outcome.case.key]
+                    yield outcome
+            finally:
+                watchdog.cancel()
+                child.kill()
         complaints.seek(0)
         last = (complaints.read().strip().splitlines() or ["it said nothing"])[-1]
     yield from (Outcome(case, INTERPRETED, FAIL, detail=f"its process ended: {last}") for case in left.values())

@@ -30,14 +30,14 @@ class Example:
 def make_example(case: Case) -> Example:
     """Everything from the case's seed.
 
-    All parameters are moved away from where they start, so that no factor of one and no term of zero hides a fault;
-    tangents only where the case says so, because a frame at its base is what training sees.
+    All parameters are moved away from where they start, so that no factor of one and no term of zero hides a fault; all
+    but tangents, because a frame at its base is what training leaves behind.
     """
     torch.manual_seed(case.seed)
     model = Alphabet(AlphabetConfig(case.channels, case.width, case.modes, case.outputs))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if case.turned or not name.endswith("tangent"):
+            if not name.endswith("tangent"):
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)
     return Example(model, torch.randn(case.batch, case.length, case.channels), torch.arange(case.batch) % case.outputs)
 
