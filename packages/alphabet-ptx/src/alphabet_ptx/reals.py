@@ -74,6 +74,17 @@ def _approximate(compute: Function, sources: int = 1) -> Binder:
     return _real(lambda *values: compute(*(value.astype(np.float64) for value in values)).astype(np.float32), sources)
 
 
+def _gross_reciprocal(_: Instruction) -> Operation:
+    """Of the upper words of float64 numbers, to the upper words of results; subnormal numbers are zeros both times."""
+
+    def upper(value: Array) -> Array:
+        tiny = np.abs(value) < np.finfo(np.float64).tiny
+        word = (value.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
+        return np.where(tiny, np.copysign(0.0, value), np.where(np.isnan(value), np.nan, word))
+
+    return Operation(lambda value: upper(np.reciprocal(upper(value))), ("f64",), ("f64",))
+
+
 def _smaller(a: Array, b: Array) -> Array:
     """The minimum: a number wins over NaN, and -0 is less than +0."""
     return np.where((a == b) & np.signbit(a), a, np.where((a == b) & np.signbit(b), b, np.fmin(a, b)))
@@ -168,6 +179,7 @@ TABLE: dict[str, Binder] = {
     "rcp.rn[.ftz].f32": _real(np.reciprocal, 1),
     "rcp.rn.f64": _real(np.reciprocal, 1),
     "rcp.approx[.ftz].f32": _approximate(np.reciprocal),
+    "rcp.approx.ftz.f64": elementwise(_gross_reciprocal),
     "sqrt.rn[.ftz].f32": _real(np.sqrt, 1),
     "sqrt.rn.f64": _real(np.sqrt, 1),
     "sqrt.approx[.ftz].f32": _approximate(np.sqrt),

@@ -130,7 +130,8 @@ class TritonTrainer(TrainingStep):
             self._tail = None  # which would not know of this step
             return
         assert self._tail is not None
-        self._tail.run()
+        with on(self._device):
+            self._tail.run()
         self._tail.show_gradients()
         self.alphabet.constrain()
 

@@ -1,0 +1,185 @@
+"""What is broken on purpose, in which kernel, and which gate has to notice. docs/gpu-faults.md is made from this table.
+
+`python packages/alphabet-triton/tests/faults.py` prints that page.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+import torch
+from ptx_device import compile_launch
+
+SIZES, LENGTH = (1, 16, 4, 3), 140  # two blocks of every kernel that has more than one
+GATES = {
+    "numbers": "logits, gradients or moved parameters differ from the float64 reference",
+    "bounds": "an access lies outside every tensor",
+    "race": "two threads access the same bytes, one writes, and no barrier orders them",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of a kernel's launch, or of its compiled code, and the gate that catches it first."""
+
+    kernel: str
+    gate: str
+    change: object
+    masks: str = "both"
+
+    def plant(self, launch, compiled):
+        if self.change.__name__.startswith("code_"):
+            broken = replace(compiled, ptx=self.change(compiled.ptx))
+            assert broken.ptx != compiled.ptx
+            return launch, broken
+        changed = self.change(launch)
+        return changed, compile_launch(changed)
+
+
+def scalar(**changes):
+    return lambda launch: replace(launch, scalars={**launch.scalars, **changes})
+
+
+def tensor(name, change):
+    return lambda launch: replace(launch, tensors={**launch.tensors, name: change(launch.tensors[name].clone())})
+
+
+def flag(**changes):
+    return lambda launch: replace(launch, flags={**launch.flags, **changes})
+
+
+def swap(first, second):
+    def change(launch):
+        tensors = dict(launch.tensors)
+        tensors[first], tensors[second] = tensors[second], tensors[first]
+        return replace(launch, tensors=tensors)
+
+    return change
+
+
+def drop_block(launch):
+    return replace(launch, grid=(launch.grid[0] - 1, *launch.grid[1:]))
+
+
+def lose_the_last(launch):
+    return replace(launch, scalars={"N": launch.scalars["N"] - 1})
+
+
+def reverse(taps):
+    return taps.flip(1).contiguous()
+
+
+def conjugate(pairs):
+    pairs[len(pairs) // 2 :] *= -1.0
+    return pairs
+
+
+def shift_pairs(counts):
+    return counts.roll(1, dims=1).contiguous()
+
+
+def one_later(step):
+    return step + 1.0
+
+
+def unclipped(settings):
+    settings[5] = 1e9
+    return settings
+
+
+def code_without_barriers(ptx):
+    return "".join(line for line in ptx.splitlines(keepends=True) if "bar.sync" not in line)
+
+
+def code_with_far_shuffles(ptx):
+    """The first shuffles of a scan take their values from a lane further away."""
+    return re.sub(r"(shfl\.sync\.up\.b32[^;]*, )1, 0", r"\g<1>2, 0", ptx)
+
+
+def code_with_a_lost_sign(ptx):
+    return ptx.replace("neg.f32", "mov.b32", 1)
+
+
+def code_with_unmasked_stores(ptx):
+    """Stores that only some threads may do, done by all."""
+    return re.sub(r"@!?%p\d+ (st\.global)", r"\1", ptx)
+
+
+FAULTS = {
+    "conjugate poles": Fault("scan_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles on the way back": Fault("scan_bwd_kernel", "numbers", tensor("transition", conjugate)),
+    "a token too few": Fault("scan_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few on the way back": Fault("scan_bwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a missing mode": Fault("scan_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
+    "a mode too many": Fault("scan_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
+    "the gate left open": Fault("scan_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
+    "the gate left open on the way back": Fault("scan_bwd_kernel", "numbers", tensor("gate", torch.ones_like)),
+    "everything valid": Fault("scan_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
+    "states' gradient left out": Fault("scan_bwd_kernel", "numbers", flag(ALONE=True)),
+    "lags' gradients in another order": Fault(
+        "scan_bwd_kernel", "numbers", tensor("d_sums", lambda d: d.roll(2, dims=1).contiguous())
+    ),
+    "a wrong stride": Fault("reader_fwd_kernel", "numbers", scalar(TS=128)),
+    "a stride too long": Fault("reader_fwd_kernel", "bounds", scalar(TS=160)),
+    "a missing feature": Fault("edge_fwd_kernel", "numbers", scalar(D=SIZES[1] - 1)),
+    "a missing block": Fault("edge_fwd_kernel", "numbers", drop_block),
+    "a missing block on the way back": Fault("edge_bwd_kernel", "numbers", drop_block),
+    "taps in reverse": Fault("edge_fwd_kernel", "numbers", tensor("taps", reverse)),
+    "taps in reverse on the way back": Fault("reader_bwd_kernel", "numbers", tensor("taps", reverse)),
+    "masks ignored": Fault("reader_fwd_kernel", "numbers", flag(MASKED=False)),
+    "no feedthrough": Fault("reader_fwd_kernel", "numbers", tensor("through", torch.zeros_like)),
+    "no feedthrough on the way back": Fault("reader_bwd_kernel", "numbers", tensor("through", torch.zeros_like)),
+    "no synthesis": Fault("reader_fwd_kernel", "numbers", tensor("synthesis", torch.zeros_like)),
+    "no synthesis on the way back": Fault("reader_bwd_kernel", "numbers", tensor("synthesis", torch.zeros_like)),
+    "features not normed": Fault("reader_fwd_kernel", "numbers", tensor("scale", torch.ones_like)),
+    "a negative drive": Fault("edge_fwd_kernel", "numbers", tensor("matrix", torch.neg)),
+    "a negative drive on the way back": Fault("norm_bwd_kernel", "numbers", tensor("matrix", torch.neg)),
+    "features' gradient left out": Fault("norm_bwd_kernel", "numbers", flag(ALONE=True)),
+    "features not normed in the matrix's gradient": Fault("outer_bwd_kernel", "numbers", flag(NORMED=False)),
+    "decay and frequency exchanged": Fault("fold_fwd_kernel", "numbers", swap("raw_decay", "raw_frequency")),
+    "decay and frequency exchanged on the way back": Fault(
+        "fold_bwd_kernel", "numbers", swap("raw_decay", "raw_frequency")
+    ),
+    "a conjugate gradient of the transition": Fault("fold_bwd_kernel", "numbers", tensor("d_transition", conjugate)),
+    "no gain of the norm": Fault("fold_fwd_kernel", "numbers", tensor("gain", torch.ones_like)),
+    "banks exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
+    "banks exchanged on the way back": Fault("head_bwd_kernel", "numbers", swap("d_sums", "d_sums_2")),
+    "another lag's count": Fault("head_fwd_kernel", "numbers", tensor("counts", shift_pairs)),
+    "another lag's count on the way back": Fault("head_bwd_kernel", "numbers", tensor("counts", shift_pairs)),
+    "no clipping": Fault("adamw_kernel", "numbers", tensor("settings", unclipped)),
+    "a step ahead": Fault("adamw_kernel", "numbers", tensor("step", one_later)),
+    "a forgotten average": Fault("adamw_kernel", "numbers", tensor("average", torch.zeros_like)),
+    "a missing parameter": Fault("adamw_kernel", "numbers", lose_the_last),
+    "no barriers in the edge": Fault("edge_fwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the reader": Fault("reader_fwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the norm": Fault("norm_bwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the outer product": Fault("outer_bwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the reader's way back": Fault("reader_bwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the norm of gradients": Fault("adamw_kernel", "race", code_without_barriers, "none"),
+    "shuffles from too far": Fault("scan_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
+    "a lost sign": Fault("scan_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
+    "unmasked stores": Fault("scan_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "unmasked stores on the way back": Fault("edge_bwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+}
+
+
+def make_page():
+    """docs/gpu-faults.md."""
+    lines = [
+        "# Faults planted in the GPU kernels",
+        "",
+        "Made by `python packages/alphabet-triton/tests/faults.py`; `nox -s tests` plants every one of them, in a",
+        "launch or in the compiled PTX, executes the kernels on the CPU and requires the named gate to notice.",
+        "",
+        *(f"- **{gate}**: {meaning}" for gate, meaning in GATES.items()),
+        "",
+        "| fault | kernel | planted in | caught by |",
+        "|---|---|---|---|",
+    ]
+    for name, fault in FAULTS.items():
+        where = "PTX" if fault.change.__name__.startswith("code_") else "launch"
+        lines.append(f"| {name} | {fault.kernel} | {where} | {fault.gate} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    print(make_page(), end="")
