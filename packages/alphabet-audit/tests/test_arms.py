@@ -11,7 +11,7 @@ from alphabet_audit.clock import MonotonicClock
 from alphabet_audit.designs import Row
 from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
 from alphabet_audit.evidence import RECORDS, Evidence, read_records
-from alphabet_audit.executions import Execution, list_executions, run_eagerly
+from alphabet_audit.executions import Execution, list_executions, run_eagerly, run_graph
 from alphabet_audit.ledger import Ledger
 from alphabet_audit.manifest import make_manifest
 from alphabet_audit.plan import Plan
@@ -117,3 +117,22 @@ def test_executions_depend_on_the_device():
     assert names == list(FAMILIES["cnn1d"].algorithms)
     assert {each.manner for each in list_executions("cnn1d", "cpu", compiled=True)} == {"eager", "compiled"}
     assert {each.manner for each in list_executions("cnn1d", "cuda", compiled=False)} == {"eager", "compiled", "graph"}
+
+
+def warm_and_run(run, changed):
+    """What recording does to a model, without a GPU: it runs three times first."""
+    for _ in range(3):
+        run()
+    return run
+
+
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_recording_leaves_no_trace_in_model_and_optimizer(tiny, phase):
+    bench = Bench(tiny, cpu_runtime())
+    execution = Execution("conv1d", "graph", lambda *given: run_graph(*given, capture=warm_and_run))
+    (design,) = tiny.designs.rows
+    contestant = bench._control(Row(design, "cnn1d", phase), execution)
+    assert all(reading.holds for reading in contestant.check())  # of the very first step
+    plain = bench._control(Row(design, "cnn1d", phase), Execution("conv1d", "eager", run_eagerly))
+    plain.check()
+    assert torch.equal(contestant.arm(), plain.arm())  # and of the second

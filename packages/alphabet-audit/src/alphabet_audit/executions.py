@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from alphabet_baselines import FAMILIES
 from alphabet_core import TrainingStep
+from alphabet_triton.graphs import Capture, capture_graph, restore
 from torch import Tensor, nn
 
 from alphabet_audit.clock import Arm
@@ -51,32 +52,44 @@ def run_compiled(model: nn.Module, batch: Batch, phase: str) -> Arm:
     return run_eagerly(compiled, batch, phase)
 
 
-def run_graph(model: nn.Module, batch: Batch, phase: str) -> Arm:
-    """The same recorded once in a CUDA graph, with its result where the graph leaves it."""
-    from alphabet_triton.graphs import capture_graph
-
-    values, targets = batch
+def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = capture_graph) -> Arm:
+    """The same recorded once in a CUDA graph, with its result where the graph leaves it. Not yet run on a GPU."""
+    tensors = [*model.parameters(), *model.buffers()]
+    before = [tensor.detach().clone() for tensor in tensors]
     result: list[Tensor] = []
     if phase == INFERENCE:
-        arm = run_eagerly(model, batch, phase)
+        arm, forget = run_eagerly(model, batch, phase), no_state
     else:
         step = TrainingStep(model)
-        for group in step.optimizer.param_groups:
-            group["capturable"] = True  # its step count lives on the device
-        arm = lambda: step(values, targets)  # noqa: E731
+        step.optimizer.param_groups[0]["capturable"] = batch[0].is_cuda  # its count of steps is on the device
+        arm, forget = (lambda: step(*batch)), (lambda: clear_state(step.optimizer))
 
     def run() -> None:
         found = arm()
         assert isinstance(found, Tensor)
         result[:] = [found]
 
-    replay = capture_graph(run)
+    replay = capture(run, [])
+    restore([tensor.detach() for tensor in tensors], before)
+    forget()
 
     def call() -> object:
         replay()
         return result[0]
 
     return call
+
+
+def no_state() -> None:
+    """Inference leaves nothing behind."""
+
+
+@torch.no_grad()
+def clear_state(optimizer: torch.optim.Optimizer) -> None:
+    """As before the first step, in the same tensors: AdamW's averages and counts all begin at zero."""
+    for state in optimizer.state.values():
+        for tensor in state.values():
+            tensor.zero_()
 
 
 def list_executions(family: str, device: str, *, compiled: bool) -> list[Execution]:
