@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = ("alphabet_audit", "alphabet_baselines", "alphabet_core", "alphabet_cpu", "alphabet_triton")
+IDENTIFYING = ("__init__.py", "version.py", "_version.py")
 LIBRARIES = ("causal_conv1d", "llvmlite", "mamba_ssm", "numba", "numpy", "torch", "triton")
 VARIABLES = ("MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME",
              "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")  # fmt: skip
@@ -23,7 +24,7 @@ def describe_environment(device: str) -> dict[str, Any]:
         "device": describe_device(device),
         "system": {"platform": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
         "versions": {name: find_version(name) for name in (*SOURCES, *LIBRARIES)},
-        "imports": {**hash_sources(), **hash_libraries()},
+        "imports": hash_imports(),
         "threads": describe_threads(),
         "settings": describe_settings(),
         "git": describe_checkout(Path(__file__).resolve().parent),
@@ -91,30 +92,19 @@ def find_version(module: str) -> str | None:
         return None
 
 
-def hash_sources() -> dict[str, str]:
-    """sha256 of every source file of ours, by its path below the package's parent."""
+def hash_imports() -> dict[str, str]:
+    """sha256 of every source file of ours, and of the files that identify each library's build.
+
+    By the path below the folder that a package is imported from, which names no machine.
+    """
     found = {}
-    for name in SOURCES:
+    for name in (*SOURCES, *LIBRARIES):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             continue
         top = Path(spec.origin).parent
-        for path in sorted(top.rglob("*.py")):
-            found[path.relative_to(top.parent).as_posix()] = hash_file(path)
-    return found
-
-
-def hash_libraries() -> dict[str, str]:
-    """sha256 of what identifies each library's build: the file that is imported under its name, and its version's."""
-    found = {}
-    for name in LIBRARIES:
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            continue
-        top = Path(spec.origin).parent
-        for path in (Path(spec.origin), top / "version.py", top / "_version.py"):
-            if path.is_file():
-                found[path.relative_to(top.parent).as_posix()] = hash_file(path)
+        whole = sorted(top.rglob("*.py")) if name in SOURCES else [top / each for each in IDENTIFYING]
+        found |= {path.relative_to(top.parent).as_posix(): hash_file(path) for path in whole if path.is_file()}
     return found
 
 

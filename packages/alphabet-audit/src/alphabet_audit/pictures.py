@@ -4,7 +4,7 @@ import math
 
 from alphabet_audit.evidence import Record
 
-WIDTH, HEIGHT, EDGE = 208, 92, 8
+WIDTH, HEIGHT, EDGE, GUTTER = 208, 92, 8, 44  # the gutter, on the right, is for the axis
 INK = {"A": "#0b6e8f", "B": "#c2571a"}
 # Ratios beyond these two-sided limits have the full colour.
 SATURATION = math.log(16.0)
@@ -32,7 +32,7 @@ def draw_samples(groups: list[Record], caption: str) -> str:
     last = max(position for position, *_ in points) or 1
 
     def place_x(position: float) -> float:
-        return EDGE + (WIDTH - 2 * EDGE) * position / last
+        return EDGE + (WIDTH - EDGE - GUTTER) * position / last
 
     def place_y(value: float) -> float:
         return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (math.log(value) - bottom) / (top - bottom)
@@ -47,8 +47,8 @@ def draw_samples(groups: list[Record], caption: str) -> str:
         for number in range(1, len(groups))
     )
     labels = "".join(
-        f'<text x="{WIDTH - 2}" y="{y}" font-size="9" text-anchor="end" fill="#555">{value:.3g} ms</text>'
-        for y, value in ((EDGE, high), (HEIGHT - 1, low))
+        f'<text x="{WIDTH - 2}" y="{place_y(value) + 3:.1f}" font-size="9" text-anchor="end">{value:.3g} ms</text>'
+        for value in (high, low)
     )
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{caption}"><title>{caption}</title>'
