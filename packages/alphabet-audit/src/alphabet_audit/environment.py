@@ -97,7 +97,7 @@ def hash_imports() -> dict[str, str]:
 
     By the path below the folder that a package is imported from, which names no machine.
     """
-    found = {}
+    found: dict[str, str] = {}
     for name in (*SOURCES, *LIBRARIES):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
