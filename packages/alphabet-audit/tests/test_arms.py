@@ -12,11 +12,13 @@ from alphabet_audit.designs import Row
 from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
 from alphabet_audit.evidence import RECORDS, Evidence, read_records
 from alphabet_audit.executions import Execution, list_executions, run_eagerly, run_graph
+from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.ledger import Ledger
 from alphabet_audit.manifest import make_manifest
 from alphabet_audit.plan import Plan
 from alphabet_audit.runtimes import cpu_runtime
 from alphabet_baselines import FAMILIES
+from broken_runtimes import make_broken
 from fake_bench import AUDIT, FakeClock, Silence
 
 
@@ -136,3 +138,10 @@ def test_recording_leaves_no_trace_in_model_and_optimizer(tiny, phase):
     plain = bench._control(Row(design, "cnn1d", phase), Execution("conv1d", "eager", run_eagerly))
     plain.check()
     assert torch.equal(contestant.arm(), plain.arm())  # and of the second
+
+
+def test_an_alphabet_that_answers_by_the_reference_is_not_timed(tiny):
+    bench = Bench(tiny, make_broken("the reference in disguise"))
+    (design,) = tiny.designs.rows
+    with pytest.raises(NotFusedError, match="the kernels are not installed"):
+        bench.prepare(Row(design, "alphabet", "inference"), "fused")

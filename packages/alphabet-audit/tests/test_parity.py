@@ -71,6 +71,7 @@ PARITY_EDITS = {
     "a gate lost": lambda run: run.records.pop(5),
     "a gate twice": lambda run: run.records.append(dict(run.records[5])),
     "a reading lost": lambda run: run.records[9]["readings"].pop(),
+    "another case": lambda run: run.records[2]["case"].update(length=31),
     "a wider rule": lambda run: run.records[1]["readings"][0].update(rule="trained-logits"),
     "a wider limit": lambda run: run.records[1]["readings"][0].update(limit=1.0),
     "another record": lambda run: run.records.append({"kind": "session", "state": {}, "clock": "monotonic"}),

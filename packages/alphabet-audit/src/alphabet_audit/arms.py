@@ -19,7 +19,7 @@ from alphabet_audit.designs import INFERENCE, NULL, Contender, Design, Row, Shap
 from alphabet_audit.environment import require_plain_float32
 from alphabet_audit.executions import Execution, list_executions
 from alphabet_audit.gates import run_case
-from alphabet_audit.gates.comparing import compare_scaled
+from alphabet_audit.gates.comparing import compare_scaled, require_fused
 from alphabet_audit.outcomes import Outcome
 from alphabet_audit.plan import PHASE_GATES, SEED
 from alphabet_audit.runtimes import Runtime
@@ -172,8 +172,10 @@ class Bench:
         case = design_case(PHASE_GATES[row.phase], row.design, self.designs.channels, self.designs.outputs)
         if row.phase == INFERENCE:
             inference = self.runtime.infer(model)
+            require_fused(inference.path(values))
             return Fused(lambda: inference(values), self.runtime, case, self.rules)
         trainer = self.runtime.train(model, RECIPES["B"])
+        require_fused(trainer.path(values))
         return Fused(lambda: trainer.step(values, targets), self.runtime, case, self.rules)
 
     def _control(self, row: Row, execution: Execution) -> Control:

@@ -13,9 +13,8 @@ from alphabet_audit.orders import abba_orders, is_balanced, seed_of
 from alphabet_audit.plan import ALL, PHASE_GATES, Plan
 from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
 from alphabet_audit.ratios import summarize
-from alphabet_audit.schema import is_reading
 from alphabet_audit.timing import count_repeats
-from alphabet_audit.tolerances import PASS, Reading, Tolerances
+from alphabet_audit.tolerances import PASS, Tolerances, read_reading
 
 Reasons = Iterator[str]
 # The paper's largest gap of parameter counts.
@@ -163,21 +162,23 @@ def check_executions(run: Run) -> Reasons:
     """The execution that was timed is the fastest that agrees, as the candidates' own samples say."""
     chosen = {}
     for record in run.of("choice"):
-        phase = record["key"].rpartition(" ")[2]
-        candidates = []
+        key, phase = record["key"], record["key"].rpartition(" ")[2]
         for each in record["candidates"]:
-            readings = [Reading(**reading) for reading in each["readings"] if is_reading(reading)]
-            where = f"{record['key']}, {each['name']}"
-            if len(readings) != len(each["readings"]):
-                readings = []  # what is no number was no agreement
-            if readings:
-                yield from check_readings(where, each["readings"], family_quantities(phase), run.rules)
-            candidates.append(Candidate(each["name"], tuple(readings), tuple(each["seconds"]), each["reason"]))
+            if each["readings"]:
+                yield from check_readings(
+                    f"{key}, {each['name']}", each["readings"], family_quantities(phase), run.rules
+                )
+        candidates = [
+            Candidate(each["name"], tuple(map(read_reading, each["readings"])), tuple(each["seconds"]), each["reason"])
+            for each in record["candidates"]
+        ]
         if len({candidate.name for candidate in candidates}) != len(candidates):
-            yield f"{record['key']}: a candidate is listed twice"
-        chosen[record["key"]] = choose_fastest(candidates)
-        if record["chosen"] != chosen[record["key"]]:
-            yield f"{record['key']}: chose {record['chosen']}, and the samples say {chosen[record['key']]}"
+            yield f"{key}: a candidate is listed twice"
+        chosen[key] = choose_fastest(candidates)
+        if chosen[key] is None:
+            yield f"{key}: no execution agrees with its reference"
+        if record["chosen"] != chosen[key]:
+            yield f"{key}: chose {record['chosen']}, and the samples say {chosen[key]}"
     starts = run.by_key("start")
     for row in (*run.plan.null_rows, *run.plan.rows):
         wanted = FUSED if row.opponent == NULL else chosen.get(f"{row.design.control} {row.opponent} {row.phase}")
@@ -216,7 +217,7 @@ def check_gates(run: Run) -> Reasons:
 
 def check_verdict(where: str, record: Record, wanted: Mapping[str, str], rules: Tolerances) -> Reasons:
     """A verdict of pass that all wanted readings bear out."""
-    readings = [Reading(**reading) for reading in record["readings"]]
+    readings = list(map(read_reading, record["readings"]))
     worst = max(readings, key=lambda reading: reading.strain, default=None)
     if record["verdict"] != PASS or worst is None or not all(reading.holds for reading in readings):
         why = f", {worst.quantity} {worst.error:.2e} with a limit of {worst.limit:.2e}" if worst else ""
@@ -235,7 +236,7 @@ def check_readings(where: str, readings: list[Record], wanted: Mapping[str, str]
         quantity, rule = reading["quantity"], wanted.get(reading["quantity"])
         if rule is None or reading["rule"] != rule or rule not in rules:
             yield f"{where}: {quantity} was judged by {reading['rule']}; its rule is {rule}"
-        elif reading["limit"] != (limit := rules[rule].limit(reading["plain"])):
+        elif reading["limit"] != (limit := rules[rule].limit(float(reading["plain"]))):
             yield f"{where}: the limit of {quantity} is recorded as {reading['limit']}; its rule gives {limit}"
 
 

@@ -113,17 +113,20 @@ def judge_parity(manifest: Record, records: list[Record], declarations: Declarat
     reasons, gates = list(reasons), records[1:]
     if any(record["kind"] != "parity" for record in gates):
         return Evaluation(FAIL, ("a run of gates holds other records",))
-    found, due = [(record["runtime"], record["key"]) for record in gates], expected_cases(manifest["device"])
+    due = expected_cases(manifest["device"])
+    found = [(record["runtime"], record["key"]) for record in gates]
     if sorted(found) != sorted(due):
         odd = sorted(set(found) ^ set(due)) or "one stands twice"
         reasons.append(f"the gates are not those of this device: {odd}")
     ran = [record for record in gates if not was_skipped(record)]
     for record in ran:
-        where = f"{record['runtime']}, {record['key']}"
+        where, case = f"{record['runtime']}, {record['key']}", due.get((record["runtime"], record["key"]))
         if (manifest["device"], record["runtime"]) == ("cpu", RUNTIMES["cuda"]):
             reasons.append(f"{where}: was not skipped on a machine without CUDA")
-        wanted = GATE_QUANTITIES.get(str(record["case"].get("gate")), {})
-        reasons += check_verdict(where, record, wanted, declarations.tolerances)
+        if case is None or record["case"] != case.to_record():
+            reasons.append(f"{where}: is not the case that was declared")
+            continue
+        reasons += check_verdict(where, record, GATE_QUANTITIES[case.gate], declarations.tolerances)
     passed = sum(record["verdict"] == PASS for record in ran)
     counts = {"gates passed": passed, "gates failed": len(ran) - passed, "gates not run": len(gates) - len(ran)}
     return Evaluation(FAIL if reasons else PASS, tuple(reasons), "parity", ALL, manifest["device"], counts=counts)

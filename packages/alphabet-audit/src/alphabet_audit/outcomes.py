@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphabet_audit.cases import Case
-from alphabet_audit.tolerances import NOT_RUN, Reading
+from alphabet_audit.tolerances import NOT_RUN, Reading, read_reading
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,6 @@ def skip_case(name: str, case: Case, reason: str) -> Outcome:
 
 
 def read_outcome(record: dict[str, Any]) -> Outcome:
-    """An outcome from its record, in which numbers that are none are words."""
-    readings = (
-        Reading(each["quantity"], each["rule"], *(float(each[name]) for name in ("error", "plain", "limit")))
-        for each in record["readings"]
-    )
+    """An outcome from its record."""
+    readings = map(read_reading, record["readings"])
     return Outcome(Case(**record["case"]), record["runtime"], record["verdict"], tuple(readings), record["detail"])

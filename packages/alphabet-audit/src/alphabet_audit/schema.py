@@ -41,15 +41,20 @@ def is_time(value: object) -> bool:
     return is_number(value) and value != 0
 
 
+def is_measure(value: object) -> bool:
+    """A number, or the word for one that is none: such a reading is well formed, and fails."""
+    return is_number(value) or value in ("inf", "nan")
+
+
 def is_mapping(value: object) -> bool:
     """With names for keys."""
     return isinstance(value, dict)
 
 
-def list_of(check: Check, size: int | None = None) -> Check:
-    """Of any size but none, or of that size."""
+def list_of(check: Check, size: int | None = None, least: int = 1) -> Check:
+    """Of that size, or of at least so many."""
     return lambda value: (
-        isinstance(value, list) and (len(value) == size if size else len(value) > 0) and all(map(check, value))
+        isinstance(value, list) and (len(value) == size if size else len(value) >= least) and all(map(check, value))
     )
 
 
@@ -74,15 +79,12 @@ def find_misfits(record: Record, checks: Mapping[str, Check]) -> Iterator[str]:
             yield f"has a bad {name}: {str(record[name])[:80]}"
 
 
-is_reading = fields_of(quantity=is_word, rule=is_word, error=is_number, plain=is_number, limit=is_number)
+is_reading = fields_of(quantity=is_word, rule=is_word, error=is_measure, plain=is_measure, limit=is_measure)
 is_sample: Check = lambda value: (  # noqa: E731  (repeats, seconds)
     isinstance(value, list) and len(value) == 2 and is_count(value[0]) and value[0] > 0 and is_time(value[1])
 )
 is_candidate = fields_of(
-    name=is_word,
-    readings=lambda value: value == [] or isinstance(value, list),
-    seconds=lambda value: value == [] or list_of(is_time)(value),
-    reason=is_text,
+    name=is_word, readings=list_of(is_reading, least=0), seconds=list_of(is_time, least=0), reason=is_text
 )
 is_warmups = arms_of(list_of(is_time, PROTOCOL.warmups))
 is_repeats = arms_of(lambda value: is_count(value) and value > 0)
@@ -94,9 +96,9 @@ RECORDS: dict[str, dict[str, Check]] = {
     "session": {**CHAINED, "state": is_mapping, "clock": is_word},
     "parity": {
         **KEYED, "runtime": is_word, "verdict": is_word, "detail": is_text, "case": is_mapping,
-        "readings": lambda value: isinstance(value, list) and all(map(is_reading, value)),
+        "readings": list_of(is_reading, least=0),
     },
-    "choice": {**KEYED, "candidates": list_of(is_candidate), "chosen": is_word},
+    "choice": {**KEYED, "candidates": list_of(is_candidate), "chosen": lambda value: value is None or is_word(value)},
     "gate": {**KEYED, "readings": list_of(is_reading), "verdict": is_word},
     "start": {
         **KEYED, "execution": is_word, "seed": is_count, "calibration": arms_of(list_of(is_sample)),

@@ -92,6 +92,6 @@ def print_evaluation(console: Console, evaluation: Evaluation, most: int | None 
         console.print("a part of the ledger, judged by its own scope; only a whole ledger can be status=pass")
     for reason in evaluation.reasons[:most]:
         console.print(f"  - {reason}", highlight=False, markup=False)
-    for design, means in evaluation.means.items():
+    for design, means in evaluation.means.items() if status != FAIL else ():  # what fails is no result
         shown = ", ".join(f"{phase} {means[phase]:.2f}x" for phase in PHASES if phase in means)
         console.print(f"{design}: geometric means {shown} ({evaluation.device})", highlight=False)

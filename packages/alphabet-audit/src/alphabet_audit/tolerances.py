@@ -70,6 +70,12 @@ class Reading:
         return {name: _write(value) for name, value in asdict(self).items()}
 
 
+def read_reading(record: Mapping[str, Any]) -> Reading:
+    """A reading from its record, in which numbers that are none are words."""
+    numbers = (float(record[name]) for name in ("error", "plain", "limit"))
+    return Reading(record["quantity"], record["rule"], *numbers)
+
+
 def judge(readings: Iterable[Reading]) -> str:
     """Pass if there is anything to judge and all of it holds."""
     readings = list(readings)
