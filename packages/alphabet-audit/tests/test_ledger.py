@@ -115,9 +115,10 @@ def test_a_crash_is_recorded_and_the_run_goes_on(tmp_path):
 
 def test_a_family_of_which_no_execution_agrees_is_not_timed(tmp_path):
     wrong = {f"same-width lru step {name}" for name in ("first", "second")}
-    run_fake(tmp_path, "same-width", wrong=wrong)
+    declarations = run_fake(tmp_path, "same-width", wrong=wrong)
     (row,) = [row for row in of(read(tmp_path), "row") if row["key"] == "same-width 32/512/64 lru step"]
     assert row["error"] == "no execution of lru agrees with its reference"
+    assert "same-width lru step: no execution agrees with its reference" in evaluate(tmp_path, declarations).reasons
 
 
 def test_evidence_of_another_environment_is_not_resumed(tmp_path):
@@ -132,7 +133,7 @@ class Listening(Silence):
         self.begun, self.rows = None, []
 
     def begin(self, done, total):
-        self.begun = done, total
+        self.begun = len(done), total
 
     def finish(self, row):
         self.rows.append(row["key"])

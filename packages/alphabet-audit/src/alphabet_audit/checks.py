@@ -162,12 +162,10 @@ def check_executions(run: Run) -> Reasons:
     """The execution that was timed is the fastest that agrees, as the candidates' own samples say."""
     chosen = {}
     for record in run.of("choice"):
-        key, phase = record["key"], record["key"].rpartition(" ")[2]
+        key, wanted = record["key"], family_quantities(record["key"].rpartition(" ")[2])
         for each in record["candidates"]:
             if each["readings"]:
-                yield from check_readings(
-                    f"{key}, {each['name']}", each["readings"], family_quantities(phase), run.rules
-                )
+                yield from check_readings(f"{key}, {each['name']}", each["readings"], wanted, run.rules)
         candidates = [
             Candidate(each["name"], tuple(map(read_reading, each["readings"])), tuple(each["seconds"]), each["reason"])
             for each in record["candidates"]
@@ -181,10 +179,10 @@ def check_executions(run: Run) -> Reasons:
             yield f"{key}: chose {record['chosen']}, and the samples say {chosen[key]}"
     starts = run.by_key("start")
     for row in (*run.plan.null_rows, *run.plan.rows):
-        wanted = FUSED if row.opponent == NULL else chosen.get(f"{row.design.control} {row.opponent} {row.phase}")
+        due = FUSED if row.opponent == NULL else chosen.get(f"{row.design.control} {row.opponent} {row.phase}")
         for start in starts.get(row.key, []):
-            if start["execution"] != wanted:
-                yield f"{row.key}: timed as {start['execution']}; chosen was {wanted}"
+            if start["execution"] != due:
+                yield f"{row.key}: timed as {start['execution']}; chosen was {due}"
 
 
 def check_parity(run: Run) -> Reasons:

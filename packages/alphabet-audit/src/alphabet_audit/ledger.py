@@ -22,7 +22,7 @@ TIMED, GATE_FAILED, CRASHED = "timed", "gate-failed", "crashed"
 class Watch(Protocol):
     """Who is told how far a run is."""
 
-    def begin(self, done: int, total: int) -> None: ...
+    def begin(self, done: list[Record], total: int) -> None: ...
 
     def work(self, what: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Ledger:
             self.evidence.append("begin", manifest=identity_of(self.evidence.manifest))
         rows = [*self.plan.null_rows, *self.plan.rows]
         left = [row for row in rows if not self._find("row", row.key)]
-        self.watch.begin(len(rows) - len(left), len(rows))
+        self.watch.begin([record for record in self.evidence.records if record["kind"] == "row"], len(rows))
         if not left and self.evidence.manifest["finished"]:
             return
         self.evidence.append("session", state=state, clock=self.clock.name)

@@ -1,7 +1,7 @@
 """What the commands show: tables, a progress bar, verdicts."""
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -9,6 +9,7 @@ from rich.table import Table
 
 from alphabet_audit.designs import NULL, PHASES
 from alphabet_audit.evaluate import FAIL, PASS, Evaluation
+from alphabet_audit.evidence import Record
 from alphabet_audit.outcomes import Outcome
 from alphabet_audit.tolerances import NOT_RUN
 
@@ -38,28 +39,35 @@ class LedgerScreen:
         self._bar.update(self._task, what="")
         self._bar.stop()
 
-    def begin(self, done: int, total: int) -> None:
-        """How much there is, and how much of it an earlier session did."""
-        self._bar.update(self._task, total=total, completed=done)
+    def begin(self, done: list[Record], total: int) -> None:
+        """How much there is, and what of it an earlier session did."""
+        self._bar.update(self._task, total=total, completed=len(done))
+        for row in done:
+            self._remember(row)
         if done:
-            self.console.print(f"resumed: {done} of {total} rows are done")
+            self.console.print(f"resumed: {len(done)} of {total} rows are done", highlight=False)
 
     def work(self, what: str) -> None:
         """What is going on."""
         self._bar.update(self._task, what=what)
 
-    def finish(self, row: dict[str, Any]) -> None:
+    def finish(self, row: Record) -> None:
         """One row more; with the second phase of a cell, its line."""
         self._bar.advance(self._task)
-        phases = self._phases.setdefault((row["design"], row["opponent"]), {})
-        phases[row["phase"]] = describe_row(row)
+        phases = self._remember(row)
         if len(phases) == len(PHASES) or row["phase"] == PHASES[-1]:
             shown = "   ".join(f"{phase} {phases[phase]}" for phase in PHASES if phase in phases)
             line = f"{row['design']:27s} {self.titles[row['opponent']]:14s} {shown}"
             self.console.print(line, highlight=False, soft_wrap=True)
 
+    def _remember(self, row: Record) -> dict[str, str]:
+        """What is known of the row's cell, phase by phase."""
+        phases = self._phases.setdefault((row["design"], row["opponent"]), {})
+        phases[row["phase"]] = describe_row(row)
+        return phases
 
-def describe_row(row: dict[str, Any]) -> str:
+
+def describe_row(row: Record) -> str:
     """The ratio and both times, or why there are none."""
     if "ratio" not in row:
         return f"[red]{row['status']}[/]: {row['error'][:90]}"
@@ -89,7 +97,9 @@ def print_evaluation(console: Console, evaluation: Evaluation, most: int | None 
     if evaluation.counts:
         console.print(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()), highlight=False)
     if status not in (PASS, FAIL):
-        console.print("a part of the ledger, judged by its own scope; only a whole ledger can be status=pass")
+        console.print(
+            "a part that holds, judged by its own scope; only a whole ledger can be status=pass", soft_wrap=True
+        )
     for reason in evaluation.reasons[:most]:
         console.print(f"  - {reason}", highlight=False, markup=False)
     for design, means in evaluation.means.items() if status != FAIL else ():  # what fails is no result
