@@ -134,8 +134,9 @@ def check_orders(run: Run) -> Reasons:
     for key, (start, *_) in starts.items():
         if start["seed"] != seed_of(key):
             yield f"{key}: seed {start['seed']} is not the row's, {seed_of(key)}"
-        for arm, samples in start["calibration"].items():
-            if start["repeats"][arm] != count_repeats(tuple(samples[-1]), protocol.target_seconds):
+        for arm, taken in start["calibration"].items():
+            samples = [(int(repeats), float(seconds)) for repeats, seconds in taken]
+            if start["repeats"][arm] != count_repeats(samples, protocol.target_seconds):
                 yield f"{key}: {start['repeats'][arm]} repeats of {arm} do not follow from its calibration"
 
 

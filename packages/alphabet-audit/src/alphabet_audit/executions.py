@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from alphabet_audit.clock import Arm
 from alphabet_audit.designs import INFERENCE
 
+# Dynamo unrolls a loop over tokens and compiles it token by token, for minutes.
+LOOPS = ("adjoint", "sequential")
 Batch = tuple[Tensor, Tensor]
 Make = Callable[[nn.Module, Batch, str], Arm]
 
@@ -99,4 +101,9 @@ def list_executions(family: str, device: str, *, compiled: bool) -> list[Executi
         manners["compiled"] = run_compiled
     if device == "cuda":
         manners["graph"] = run_graph
-    return [Execution(name, manner, make) for name in FAMILIES[family].algorithms for manner, make in manners.items()]
+    return [
+        Execution(name, manner, make)
+        for name in FAMILIES[family].algorithms
+        for manner, make in manners.items()
+        if manner != "compiled" or name not in LOOPS
+    ]

@@ -153,7 +153,7 @@ class Ledger:
             return pair
         target = self.plan.protocol.target_seconds
         samples = {name: calibrate_repeats(self.clock, arm, target) for name, arm in arms.items()}
-        pair = Pair(arms, {name: count_repeats(taken[-1], target) for name, taken in samples.items()})
+        pair = Pair(arms, {name: count_repeats(taken, target) for name, taken in samples.items()})
         self._record(
             "start",
             row.key,

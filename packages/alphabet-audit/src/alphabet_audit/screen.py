@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -55,8 +56,8 @@ class LedgerScreen:
         """One row more; with the second phase of a cell, its line."""
         self._bar.advance(self._task)
         phases = self._remember(row)
-        if len(phases) == len(PHASES) or row["phase"] == PHASES[-1]:
-            shown = "   ".join(f"{phase} {phases[phase]}" for phase in PHASES if phase in phases)
+        if len(phases) == len(PHASES):
+            shown = "   ".join(f"{phase} {phases[phase]}" for phase in PHASES)
             line = f"{row['design']:27s} {self.titles[row['opponent']]:14s} {shown}"
             self.console.print(line, highlight=False, soft_wrap=True)
 
@@ -70,7 +71,7 @@ class LedgerScreen:
 def describe_row(row: Record) -> str:
     """The ratio and both times, or why there are none."""
     if "ratio" not in row:
-        return f"[red]{row['status']}[/]: {row['error'][:90]}"
+        return f"[red]{row['status']}[/]: {escape(row['error'][:90])}"
     mine, theirs = (1e3 * row["seconds"][arm] for arm in "AB")
     return f"{row['ratio']:7.2f}x ({theirs:.2f} / {mine:.2f} ms)"
 
@@ -97,9 +98,7 @@ def print_evaluation(console: Console, evaluation: Evaluation, most: int | None 
     if evaluation.counts:
         console.print(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()), highlight=False)
     if status not in (PASS, FAIL):
-        console.print(
-            "a part that holds, judged by its own scope; only a whole ledger can be status=pass", soft_wrap=True
-        )
+        console.print("a part that holds; only a whole ledger can be status=pass", highlight=False)
     for reason in evaluation.reasons[:most]:
         console.print(f"  - {reason}", highlight=False, markup=False)
     for design, means in evaluation.means.items() if status != FAIL else ():  # what fails is no result

@@ -1,7 +1,7 @@
 """The measurement protocol: repeats that fill 25 ms, five warm-ups, seven balanced groups, every raw sample kept."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class Protocol:
 
 
 PROTOCOL = Protocol()
+PROBES, SLOW = 3, 10.0
 
 
 @dataclass(frozen=True)
@@ -35,23 +36,25 @@ class Pair:
     repeats: dict[str, int]
 
 
-def count_repeats(sample: Sample, target: float) -> int:
-    """How many calls fill the target, going by one sample."""
-    repeats, seconds = sample
-    return max(1, math.ceil(target * repeats / seconds)) if seconds > 0 else max(1, 2 * repeats)
+def count_repeats(samples: Sequence[Sample], target: float) -> int:
+    """How many calls fill the target, going by the fastest sample: what else the machine does only slows one down."""
+    return max(1, math.ceil(target / min(seconds / repeats for repeats, seconds in samples)))
 
 
 def calibrate_repeats(clock: Clock, arm: Arm, target: float) -> list[Sample]:
-    """Samples of which the last one says how many repeats fill the target; none of them counts as a measurement.
+    """Samples that say how many repeats fill the target; none of them counts as a measurement.
 
-    One call by itself misjudges a short arm, so its first answer is tried out; a call that fills the target is enough.
+    Calls one by one, then as many in a row as those suggest. An arm that is many times too slow needs one.
     """
     arm()  # compiles, allocates
     clock.settle()
     samples: list[Sample] = [(1, clock.measure(arm, 1))]
-    repeats = count_repeats(samples[-1], target)
+    if samples[0][1] > SLOW * target:
+        return samples
+    samples += [(1, clock.measure(arm, 1)) for _ in range(PROBES - 1)]
+    repeats = count_repeats(samples, target)
     if repeats > 1:
-        samples.append((repeats, clock.measure(arm, repeats)))
+        samples += [(repeats, clock.measure(arm, repeats)) for _ in range(PROBES - 1)]
     return samples
 
 
