@@ -87,7 +87,7 @@ def check_sequence(run: Run) -> Reasons:
     warm, started, closed, numbers = None, set(), set(), Counter[str]()
     for record in run.records:
         kind, key, where = record["kind"], record.get("key"), f"record {record['index']}"
-        if (kind == "begin") != (record["index"] == 0) or ((kind == "session") and record["index"] == 0):
+        if (kind == "begin") != (record["index"] == 0):
             yield f"{where}: a run begins once, with its first record"
         if kind in ("session", "row"):
             warm = None

@@ -4,9 +4,10 @@ Neither the code that was measured nor a device is needed; what is needed are th
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from alphabet_audit.checks import LEDGER_CHECKS, RUNTIMES, Reasons, Run, check_verdict
 from alphabet_audit.declarations import FILES, Declarations
@@ -29,6 +30,9 @@ AUTHORITATIVE = (
     "torch/__init__.py",
 )
 PLAIN = {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"}
+
+
+Input = TypeVar("Input")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
     formal = [*check_manifest(manifest, records), *check_copies(folder, manifest, declarations), *check_forms(records)]
     if formal:  # nothing can be recomputed from what is not well formed
         return Evaluation(FAIL, tuple(formal))
-    environment = list(check_environment(manifest))
+    environment = list(attempt(check_environment, manifest))
     if manifest["kind"] == "parity":
         return judge_parity(manifest, records, declarations, environment)
     return judge_ledger(manifest, records, declarations, environment)
@@ -89,10 +93,10 @@ def judge_ledger(manifest: Record, records: list[Record], declarations: Declarat
     return Evaluation(status, tuple(reasons), "ledger", scope, manifest["device"], find_means(rows), counts)
 
 
-def attempt(check: Callable[[Run], Reasons], run: Run) -> Iterator[str]:
+def attempt(check: Callable[[Input], Reasons], given: Input) -> Reasons:
     """A check's reasons; a check that cannot be made is a reason too."""
     try:
-        yield from check(run)
+        yield from check(given)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
         yield f"{check.__name__.replace('_', ' ')}: cannot be made, {type(error).__name__} {error}"
 
@@ -137,7 +141,7 @@ def was_skipped(record: Record) -> bool:
     return bool(record["verdict"] == NOT_RUN and record["runtime"] != RUNTIMES["cpu"] and not record["readings"])
 
 
-def check_manifest(manifest: Record, records: list[Record]) -> Iterator[str]:
+def check_manifest(manifest: Record, records: list[Record]) -> Reasons:
     """It is well formed, belongs to these records, and they are all there."""
     yield from (f"manifest {misfit}" for misfit in find_misfits(manifest, MANIFEST))
     head = hash_of(encode(records[-1])) if records else GENESIS
@@ -153,7 +157,7 @@ def check_manifest(manifest: Record, records: list[Record]) -> Iterator[str]:
         yield f"kind {manifest.get('kind')!r} on device {manifest.get('device')!r} is nothing that can be evaluated"
 
 
-def check_copies(folder: Path, manifest: Record, declarations: Declarations) -> Iterator[str]:
+def check_copies(folder: Path, manifest: Record, declarations: Declarations) -> Reasons:
     """Designs and tolerances are those of the project, in the run's own copy and by the manifest's hash."""
     if manifest.get("declarations") != declarations.digests:
         yield "designs or tolerances are not this project's: the run was judged by other rules"
@@ -167,7 +171,7 @@ def check_copies(folder: Path, manifest: Record, declarations: Declarations) -> 
             yield f"the run's copy of {name} is not this project's"
 
 
-def check_environment(manifest: Record) -> Iterator[str]:
+def check_environment(manifest: Record) -> Reasons:
     """Device, settings and sources are recorded, and let the result be repeated."""
     environment = manifest["environment"]
     if environment.get("device", {}).get("type") != manifest["device"] or not environment["device"].get("name"):

@@ -71,7 +71,7 @@ def read_manifest(folder: Path) -> Record:
     """A run's manifest, of a version that this code can read."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = json.loads(path.read_bytes(), parse_constant=refuse_constant)
     except OSError as error:
         raise AuditError(f"{path} cannot be read ({error.strerror}): {folder} is not the folder of a run") from error
     except ValueError as error:
@@ -82,6 +82,11 @@ def read_manifest(folder: Path) -> Record:
             f"{path} has version {found!r}; this alphabet-audit reads version {VERSION}: use the other one"
         )
     return manifest
+
+
+def refuse_constant(name: str) -> None:
+    """NaN and Infinity, which Python would read."""
+    raise ValueError(f"{name} is no JSON")
 
 
 class Evidence:
