@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence, value_checks
-from alphabet_core.coverage import FUSED, list_modules, list_tensors, name_path, require_alphabet, why_not_gradients
+from alphabet_core.coverage import list_modules, list_tensors, require_alphabet, why_not_gradients
 from alphabet_core.frame import Frame
 from alphabet_core.training import read_adamw
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.autograd.graph import increment_version
 from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
 from alphabet_triton.inputs import Inputs, read_masks
 from alphabet_triton.launching import Device, TritonDevice, on
-from alphabet_triton.path import choose_path
+from alphabet_triton.path import TritonPath, why_not_fused
 
 if TYPE_CHECKING:
     from alphabet_triton.tail import Tail
@@ -30,7 +30,7 @@ class Recording:
     replay: Run
 
 
-class TritonTrainer(TrainingStep):
+class TritonTrainer(TritonPath, TrainingStep):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with fused operators and a fused optimizer.
 
     A step is the core's own, forward to constraint; on a GPU its first call with a shape records it into a CUDA graph,
@@ -57,27 +57,14 @@ class TritonTrainer(TrainingStep):
         self._addresses: list[tuple[int, bool]] = []
         self._at_base: list[tuple[int, int]] = []
 
-    def __repr__(self) -> str:
-        return f"TritonTrainer({choose_path(self.alphabet)}, {self.alphabet.config})"
-
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
-        valid: Tensor | None = None,  # noqa: ARG002
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        found = choose_path(self.alphabet, values, time_delta)
-        if found != FUSED:
-            return found
-        reason = why_not_gradients(self.parameters)
+    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why a call takes the reference, or None."""
+        reason = super().why_not(values, time_delta) or why_not_gradients(self.parameters)
         if reason is None and not self._frames_at_base():
             reason = (
                 "a frame's tangent is not zero; the kernels are for frames at their base, where every step leaves them"
             )
-        return name_path(reason)
+        return reason
 
     def __call__(
         self,
@@ -93,7 +80,7 @@ class TritonTrainer(TrainingStep):
         settings = read_adamw(self.optimizer)
         with on(self._device):
             # What only torch's optimizer can do, or does to some parameters, cannot be recorded.
-            fused = self.path(values, time_delta=time_delta) == FUSED and self._all_train(values)
+            fused = self.why_not(values, time_delta) is None and self._all_train(values)
             if fused and settings is not None and self._take_over(settings):
                 loss = self._replay(values, targets, observed, valid)
             else:
@@ -114,7 +101,7 @@ class TritonTrainer(TrainingStep):
     def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
         """The model's outputs (B, K), to be differentiated: by the operators, or by the reference."""
         model = self.alphabet
-        if self.path(values, time_delta=companions.get("time_delta")) != FUSED:
+        if self.why_not(values, companions.get("time_delta")) is not None:
             return super().predict(values, **companions)
         from alphabet_triton.forward import forward  # which imports triton
 
@@ -125,7 +112,7 @@ class TritonTrainer(TrainingStep):
         """Clip, optimize and constrain; clipping and AdamW in one kernel, on torch's own optimizer state."""
         settings = read_adamw(self.optimizer)
         whole = all(parameter.grad is not None for parameter in self.parameters)
-        if settings is None or not whole or choose_path(self.alphabet) != FUSED or not self._take_over(settings):
+        if settings is None or not whole or why_not_fused(self.alphabet) is not None or not self._take_over(settings):
             super().update()
             self._tail = None  # which would not know of this step
             return
