@@ -45,9 +45,14 @@ def capture_graph(run: Run, changed: list[Tensor]) -> Run:
 
 def warm_up(run: Run, changed: list[Tensor]) -> None:
     """Run a few times, and take back what that changed."""
-    before = [tensor.clone() for tensor in changed]
+    before = [tensor.detach().clone() for tensor in changed]
     for _ in range(WARM_UPS):
         run()
-    with torch.no_grad():
-        for tensor, value in zip(changed, before, strict=True):
-            tensor.copy_(value)
+    restore(changed, before)
+
+
+@torch.no_grad()
+def restore(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Make tensors what they were."""
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)
