@@ -6,7 +6,7 @@ from alphabet_core import AlphabetError
 from alphabet_triton import TritonTrainer
 from alphabet_triton.buffers import row_stride
 from alphabet_triton.forward import forward
-from alphabet_triton.graphs import run_eagerly
+from alphabet_triton.graphs import run_eagerly, warm_up
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import Recorder, record
 from alphabet_triton.ops.edge.launch import launch_edge_backward
@@ -18,6 +18,7 @@ from alphabet_triton.tail import Tail
 from alphabet_triton.weights import BankWeights, Weights
 from examples import make_batch, make_model
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
 STEP = [
@@ -163,6 +164,32 @@ def test_a_shape_is_recorded_once_and_replayed_with_its_batch():
     assert replayed == [[0, 1], [1, 2], [2, 0], [0, 1, 2]]
     state = sum(1 for _ in (*trainer.model.parameters(), *trainer.model.buffers()))
     assert recorded[0] == state + 4  # and averages, squares, step counts, the loss
+
+
+class NoHost(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot record: values that the host asks for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default):
+            raise AssertionError(f"{function} asks the device for a value")
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+@pytest.mark.parametrize("masks", ["none", "both"])
+def test_a_step_asks_the_device_for_nothing_while_it_is_recorded(masks):
+    def capture(run, changed):
+        warm_up(run, changed)
+        with NoHost():
+            run()
+        return run
+
+    _, trainer = make_trainer(capture)
+    values, given = make_batch(B, T, C, masks)
+    trainer.step(values, torch.arange(B), **given)
+    assert len(trainer._recordings) == 1
+    with NoHost(), pytest.raises(AssertionError, match="asks the device"):
+        bool(values.isnan().any())
 
 
 @pytest.mark.usefixtures("pretend_gpu")

@@ -1,5 +1,7 @@
 """TritonTrainer: the complete training step by fused operators, recorded whole into one CUDA graph per shape."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,7 @@ class TritonTrainer(TritonPath, TrainingStep):
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._addresses: list[tuple[int, bool]] = []
         self._at_base: list[tuple[int, int]] = []
+        self._recording = False
 
     def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why a call takes the reference, or None."""
@@ -96,7 +99,15 @@ class TritonTrainer(TritonPath, TrainingStep):
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
         with on(self._device):
-            return super().accumulate(values, targets, share, **companions)
+            if values.requires_grad or self.why_not(values, companions.get("time_delta")) is not None:
+                return super().accumulate(values, targets, share, **companions)
+            loss = self.measure(self.predict(values, **companions), targets) * share
+            # Not `backward`: what adds to `.grad` belongs to the stream where a parameter was first used, and a graph
+            # cannot record another stream's work.
+            leaves = [parameter for parameter in self.parameters if parameter.requires_grad]
+            for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
+                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+            return loss.detach()
 
     def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
         """The model's outputs (B, K), to be differentiated: by the operators, or by the reference."""
@@ -145,11 +156,10 @@ class TritonTrainer(TritonPath, TrainingStep):
         inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
 
         def run() -> None:
-            # The batch was checked before it was copied, and a check asks the host, which cannot be recorded.
-            with value_checks(False):
-                loss.copy_(
-                    TrainingStep.__call__(self, inputs.values, targets, observed=inputs.gate, valid=inputs.valid)
-                )
+            # Values and frames were looked at before; the host, which would have to, cannot be recorded.
+            with value_checks(False), self._taking_frames_for_based():
+                masks = {"observed": inputs.gate, "valid": inputs.valid}
+                loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
         assert self._tail is not None
         changed = [*list_tensors(list_modules(self.alphabet)), *self._tail.changed, loss]
@@ -175,11 +185,19 @@ class TritonTrainer(TritonPath, TrainingStep):
     def _frames_at_base(self) -> bool:
         """Whether all tangents are zero, which is only asked of the device after something else wrote to them."""
         versions = self._tangent_versions()
-        if versions != self._at_base:
+        if versions != self._at_base and not self._recording:
             if any(bool(frame.tangent.any()) for frame in self._frames()):
                 return False
             self._at_base = versions
         return True
+
+    @contextmanager
+    def _taking_frames_for_based(self) -> Iterator[None]:
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
 
     def _tangent_versions(self) -> list[tuple[int, int]]:
         return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self._frames()]
