@@ -1,7 +1,7 @@
 """Compile every configuration that dispatch can select, with no GPU: `nox -s gpu-static`.
 
-Prints what each uses of a multiprocessor, writes it as JSON, and fails if any spills or uses the stack. With `--bytes`
-it prints what the launches of inference, and of forward and backward in training, move at least at (32, 512, 64).
+Prints what each uses of a multiprocessor, writes it as JSON, and fails if any spills or uses the stack. Then, or alone
+with `--estimate`, launches, traffic and the estimated time on an RTX 4090 of every design (`roofline.py`).
 """
 
 import argparse
@@ -14,11 +14,10 @@ import torch
 import triton
 from alphabet_ptx import compile_kernel, resources
 from alphabet_triton.launching import Launch
-from alphabet_triton.shapes import Shape, no_masks
-from alphabet_triton.static import CPU, list_configurations, list_launches, signature
+from alphabet_triton.static import list_configurations, signature
+from roofline import print_estimates
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")
-ANCHOR = Shape(32, 512, 2, 64, 16)
 
 
 def inspect(launch: Launch, arch: str) -> dict[str, Any]:
@@ -40,28 +39,19 @@ def inspect(launch: Launch, arch: str) -> dict[str, Any]:
         "spills": used.spill_stores + used.spill_loads,
         "shared": used.shared,
         "instructions": sum(used.instructions.values()),
+        "mix": dict(used.instructions),
     }
-
-
-def print_bytes() -> None:
-    """Compulsory traffic: every tensor that a launch reads or writes, once."""
-    unused = {"KEEP": {"pre", "scale_2"}, "STORE": {"states"}}  # by the flag that is down
-    for number, launch in enumerate(list_launches(ANCHOR, 5, no_masks(CPU))):
-        dead = {name for flag, names in unused.items() if not launch.flags.get(flag, True) for name in names}
-        tensors = [tensor for name, tensor in launch.tensors.items() if name not in dead]
-        moved = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        print(f"{number:3d}  {launch.name:20s} {moved / 1e6:7.2f} MB")
 
 
 def main() -> None:
     """Compile, print, save, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", choices=ARCHITECTURES, action="append", help="default: all three")
-    parser.add_argument("--bytes", action="store_true")
+    parser.add_argument("--estimate", action="store_true", help="compile nothing")
     parser.add_argument("--json", type=Path, default=Path("gpu-static.json"))
     options = parser.parse_args()
-    if options.bytes:
-        print_bytes()
+    if options.estimate:
+        print_estimates()
         return
     launches, rows = list(list_configurations()), []
     print(
@@ -85,6 +75,7 @@ def main() -> None:
     for row in bad:
         print("FAIL", row)
     print(f"{len(rows) - len(bad)} of {len(rows)} without stack and spills; all figures: {options.json}")
+    print_estimates()
     if bad:
         raise SystemExit(1)
 

@@ -2,4 +2,13 @@
 
 import os
 
+import pytest
+from alphabet_triton import path
+
 collect_ignore = ["test_compiled.py"] if os.environ.get("TRITON_INTERPRET") == "1" else []
+
+
+@pytest.fixture
+def pretend_gpu(monkeypatch):
+    """As if Triton could launch here; where launches go is said by the device that is passed in."""
+    monkeypatch.setattr(path, "_why_not_machine", lambda device: None)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, TrainingStep
 from alphabet_ptx import PtxError, resources
-from alphabet_triton import TritonRuntime, TritonTrainer, path
+from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.graphs import run_eagerly
 from alphabet_triton.static import list_inference, list_training
 from examples import make_batch, make_model
@@ -20,12 +20,6 @@ from trainers import assert_trajectories_agree
 CLOSE = 5e-6
 # Sizes that choose every entry of every table of blocks.
 WIDTHS = [((1, 16, 1, 2), 33), ((1, 24, 7, 3), 33), ((2, 64, 16, 5), 40), ((3, 48, 24, 2), 33), ((2, 128, 64, 4), 33)]
-
-
-@pytest.fixture
-def pretend_gpu(monkeypatch):
-    """As if Triton could launch here; where launches go is said by the device that is passed in."""
-    monkeypatch.setattr(path, "_why_not_machine", lambda device: None)
 
 
 def run_case(sizes, length, masks, device):

@@ -6,25 +6,10 @@ import sys
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
-from alphabet_triton import TritonRuntime, graphs, inference, path
-from alphabet_triton.shapes import Shape, no_masks
-from alphabet_triton.static import list_launches, make_weights
+from alphabet_triton import TritonRuntime, graphs
+from alphabet_triton.launching import Recorder
+from alphabet_triton.static import list_inference, list_training
 from examples import make_batch, make_model
-
-
-class Recorder:
-    """A device that runs nothing and remembers what it was asked to run."""
-
-    def __init__(self):
-        self.launches = []
-
-    def run(self, launch):
-        self.launches.append(launch)
-
-
-@pytest.fixture
-def pretend_gpu(monkeypatch):
-    monkeypatch.setattr(path, "_machine_reason", lambda model: None)
 
 
 def test_on_a_cpu_the_reference_runs_and_says_so():
@@ -74,7 +59,7 @@ def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
 def test_a_shape_is_recorded_once_and_replayed(pretend_gpu):
     recorder, recorded, replayed = Recorder(), [], []
 
-    def capture(run):
+    def capture(run, changed):
         run()
         recorded.append(1)
         return lambda: replayed.append(1)
@@ -88,11 +73,15 @@ def test_a_shape_is_recorded_once_and_replayed(pretend_gpu):
     assert len(recorder.launches) == 15
 
 
+def recordings(runtime):
+    return list(runtime._recordings.values())
+
+
 def test_a_replay_reads_what_the_call_copied(pretend_gpu):
     seen = []
 
-    def capture(run):
-        return lambda: seen.append(runtime._recordings[next(iter(runtime._recordings))].values.clone())
+    def capture(run, changed):
+        return lambda: seen.append(recordings(runtime)[0].inputs.values.clone())
 
     model = make_model()
     runtime = TritonRuntime(model, device=Recorder(), capture=capture)
@@ -112,25 +101,20 @@ def test_capture_fails_with_what_to_do():
     if torch.cuda.is_available():
         pytest.skip("a GPU can capture")
     with pytest.raises(AlphabetError, match=r"could not be captured: .*capture=run_eagerly"):
-        graphs.capture_graph(lambda: None)
+        graphs.capture_graph(lambda: None, [])
 
 
-def test_rows_of_buffers_are_aligned_and_grids_cover_every_token():
-    shape = Shape(2, 77, 3, 24, 5)
-    assert shape.stride == 80
-    buffers = inference.allocate(shape, 4, torch.device("cpu"))
-    launches = inference.plan_forward(
-        shape, no_masks(torch.device("cpu")), torch.empty(2, 77, 3), make_weights(shape, 4), buffers
-    )
-    for launch in launches:
-        assert launch.grid[1] == 2
-        block = {"edge_fwd_kernel": "BT", "reader_fwd_kernel": "BT", "scan_fwd_kernel": "BM", "head_fwd_kernel": "BK"}
-        size = {"BT": 77, "BM": 5, "BK": 4}[block[launch.name]]
-        assert launch.grid[0] == -(-size // launch.blocks.sizes[block[launch.name]])
+def test_grids_cover_every_token_mode_and_output():
+    covered = {"edge_fwd_kernel": ("BT", 77), "reader_fwd_kernel": ("BT", 77), "scan_fwd_kernel": ("BM", 5)}
+    for launch in list_inference(make_model(3, 24, 5, 4), 2, 77, masked=False):
+        block, size = covered.get(launch.name, ("BK", 4))
+        assert launch.grid == (-(-size // launch.blocks.sizes[block]), 2)
 
 
-def test_every_argument_of_every_launch_is_a_parameter_of_its_kernel():
-    for launch in list_launches(Shape(2, 40, 2, 24, 5), 3, no_masks(torch.device("cpu"))):
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_argument_of_every_launch_is_a_parameter_of_its_kernel(masked):
+    model = make_model(2, 24, 5, 3)
+    for launch in (*list_inference(model, 2, 40, masked=masked), *list_training(model, 2, 40, masked=masked)):
         given = [*launch.tensors, *launch.scalars, *launch.constants]
         assert sorted(given) == sorted(launch.kernel.arg_names), launch.name
 
@@ -139,10 +123,13 @@ def test_without_triton_the_package_imports_and_says_what_is_missing():
     code = (
         "import sys; sys.modules['triton'] = None; import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'triton' else find(name, *rest)\n"
-        "import torch; from alphabet_core import Alphabet, AlphabetConfig; from alphabet_triton import TritonRuntime\n"
+        "import torch; from alphabet_core import Alphabet, AlphabetConfig\n"
+        "from alphabet_triton import TritonRuntime, TritonTrainer\n"
         "runtime = TritonRuntime(Alphabet(AlphabetConfig(2, 8, 2, 2)))\n"
-        "print(runtime.path(torch.zeros(1, 5, 2))); runtime(torch.zeros(1, 5, 2))"
+        "print(runtime.path(torch.zeros(1, 5, 2))); runtime(torch.zeros(1, 5, 2))\n"
+        "trainer = TritonTrainer(runtime.model); print(trainer.path(torch.zeros(1, 5, 2)))\n"
+        "trainer.step(torch.zeros(1, 5, 2), torch.tensor([1]))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "reference: triton is not installed; on Linux, pip install triton\n"
+    assert result.stdout == 2 * "reference: triton is not installed; on Linux, pip install triton\n"

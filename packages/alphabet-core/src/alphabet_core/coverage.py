@@ -1,5 +1,7 @@
 """Which models a fused runtime may stand in for, and in words why one is not covered."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,30 @@ def require_alphabet(model: object) -> Alphabet:
     if not isinstance(model, Alphabet):
         raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
     return model
+
+
+class Pathfinder(ABC):
+    """Something that runs an `alphabet` by kernels or by the reference, and says which."""
+
+    alphabet: Alphabet
+
+    @abstractmethod
+    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why a call takes the reference, or None; without values, what holds for every call."""
+
+    def path(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
+        valid: Tensor | None = None,  # noqa: ARG002
+    ) -> str:
+        """`"fused"`, or `"reference: "` and the reason."""
+        return name_path(self.why_not(values, time_delta))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({name_path(self.why_not())}, {self.alphabet.config})"
 
 
 def name_path(reason: str | None) -> str:

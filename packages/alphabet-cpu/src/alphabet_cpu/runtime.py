@@ -3,17 +3,17 @@
 import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
-from alphabet_core.coverage import FUSED, list_modules, list_tensors, require_alphabet
+from alphabet_core.coverage import list_modules, list_tensors, require_alphabet
 from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.memory import same_floats
-from alphabet_cpu.path import Pathfinder, choose_path
+from alphabet_cpu.path import CpuPath
 from alphabet_cpu.weights import Array, Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
 
-class CpuRuntime(Pathfinder):
+class CpuRuntime(CpuPath):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
     Changes of the model's parameters are seen at the next call. `path(...)` says which implementation a call takes,
@@ -24,9 +24,6 @@ class CpuRuntime(Pathfinder):
         self.model = self.alphabet = require_alphabet(model)
         self._weights: Weights | None = None
         self._folded_from: Array = np.empty(0, np.float32)
-
-    def __repr__(self) -> str:
-        return f"CpuRuntime({choose_path(self.model)}, {self.model.config})"
 
     @torch.no_grad()
     def __call__(
@@ -39,7 +36,7 @@ class CpuRuntime(Pathfinder):
     ) -> Tensor:
         """Logits (B, K) of values (B, T, C)."""
         model = self.model
-        if choose_path(model, values, time_delta) != FUSED:
+        if self.why_not(values, time_delta) is not None:
             logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
             return logits
         with one_torch_thread() as threads:

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetError, read_sequence
-from alphabet_core.coverage import FUSED, LAGS, require_alphabet
+from alphabet_core.coverage import LAGS, name_path, require_alphabet
 from alphabet_core.streaming import NO_CLOCK
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.batch import Doubles, as_bytes
 from alphabet_cpu.conditioning import MOMENTS
-from alphabet_cpu.path import choose_path
+from alphabet_cpu.path import why_not_fused
 from alphabet_cpu.streaming import CHUNK, PAST, count_memory, feed_tokens, finish
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import compile_aloud
@@ -31,9 +31,11 @@ class CpuStream:
     """
 
     def __init__(self, model: Alphabet) -> None:
-        path = choose_path(require_alphabet(model))
-        if path != FUSED:
-            raise AlphabetError(f"model is not covered, {path}; alphabet_core.StreamingAlphabet streams every model")
+        reason = why_not_fused(require_alphabet(model))
+        if reason is not None:
+            raise AlphabetError(
+                f"model is not covered, {name_path(reason)}; alphabet_core.StreamingAlphabet streams every model"
+            )
         self.config = model.config
         self._like = torch.empty(0, dtype=torch.float32)
         self._weights = weights = fold_and_pack(model)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
-from alphabet_core.coverage import FUSED, name_path, require_alphabet, why_not_gradients
+from alphabet_core.coverage import require_alphabet, why_not_gradients
 from alphabet_core.frame import TANGENT_SCALE, Frame
 from alphabet_core.training import read_adamw
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from alphabet_cpu.backward import backpropagate
 from alphabet_cpu.batch import Batch, Doubles, Outputs, read_batch, run_batch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.optimizer import clip_and_move, rebase
-from alphabet_cpu.path import Pathfinder, choose_path
+from alphabet_cpu.path import CpuPath, why_not_fused
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
 
@@ -23,7 +23,7 @@ from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
 GROUPS = 32
 
 
-class CpuTrainer(Pathfinder, TrainingStep):
+class CpuTrainer(CpuPath, TrainingStep):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with its gradients from compiled kernels.
 
     Clipping, AdamW and the frames' constraint are compiled too, on torch's own optimizer state. What the kernels do not
@@ -53,7 +53,7 @@ class CpuTrainer(Pathfinder, TrainingStep):
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
         companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
-        if self.path(values, time_delta=time_delta) != FUSED:
+        if self.why_not(values, time_delta) is not None:
             return super().__call__(values, targets, **companions)
         with one_torch_thread() as self._threads, compile_aloud(CpuTrainer):
             try:
@@ -63,23 +63,13 @@ class CpuTrainer(Pathfinder, TrainingStep):
 
     step = __call__
 
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,
-        valid: Tensor | None = None,
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        reason = why_not_gradients(self.parameters)
-        if reason is not None:
-            return name_path(reason)
-        return super().path(values, time_delta=time_delta, observed=observed, valid=valid)
+    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why a call takes the reference, or None."""
+        return why_not_gradients(self.parameters) or super().why_not(values, time_delta)
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
-        if self.path(values, time_delta=companions.get("time_delta")) != FUSED:
+        if self.why_not(values, companions.get("time_delta")) is not None:
             return super().accumulate(values, targets, share, **companions)
         if self._threads is not None:  # within a step
             return self._accumulate(values, targets, share, self._threads, **companions)
@@ -109,7 +99,7 @@ class CpuTrainer(Pathfinder, TrainingStep):
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
         settings = read_adamw(self.optimizer)
         table = None if settings is None else list_moving(self.optimizer)
-        if settings is None or table is None or choose_path(self.alphabet) != FUSED:
+        if settings is None or table is None or why_not_fused(self.alphabet) is not None:
             super().update()
             return
         clip_and_move(table, float(self.recipe.clip_norm), *settings)

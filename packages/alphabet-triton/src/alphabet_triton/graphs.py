@@ -26,13 +26,10 @@ def run_eagerly(run: Run, changed: list[Tensor]) -> Run:  # noqa: ARG001  nothin
 def capture_graph(run: Run, changed: list[Tensor]) -> Run:
     """Warm up on a side stream, where kernels are compiled and loaded, then record into a CUDA graph."""
     try:
-        before = [tensor.clone() for tensor in changed]
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                run()
-            restore(changed, before)
+            warm_up(run, changed)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -46,8 +43,16 @@ def capture_graph(run: Run, changed: list[Tensor]) -> Run:
     return replay
 
 
+def warm_up(run: Run, changed: list[Tensor]) -> None:
+    """Run a few times, and take back what that changed."""
+    before = [tensor.detach().clone() for tensor in changed]
+    for _ in range(WARM_UPS):
+        run()
+    restore(changed, before)
+
+
 @torch.no_grad()
 def restore(tensors: list[Tensor], values: list[Tensor]) -> None:
-    """Take back what warming up changed."""
+    """Make tensors what they were."""
     for tensor, value in zip(tensors, values, strict=True):
         tensor.copy_(value)

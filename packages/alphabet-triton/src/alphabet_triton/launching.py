@@ -1,7 +1,7 @@
 """A launch as a value, and where launches go: to a GPU by Triton, or to anything else with a `run`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -97,6 +97,12 @@ def on(device: Device) -> Iterator[None]:
 def run(launch: Launch) -> None:
     """Run a launch where this block's launches go."""
     _device.get().run(launch)
+
+
+def recording() -> AbstractContextManager[None]:
+    """Run nothing in this block; launches are remembered where they already were."""
+    device = _device.get()
+    return on(device if isinstance(device, Recorder) else Recorder())
 
 
 def record(work: Callable[[], Result]) -> tuple[list[Launch], Result]:

@@ -5,7 +5,7 @@ import os
 
 import torch
 from alphabet_core import Alphabet
-from alphabet_core.coverage import name_path, why_not_call, why_not_model
+from alphabet_core.coverage import Pathfinder, why_not_call, why_not_model
 from torch import Tensor
 
 MOST_FEATURES = 128
@@ -16,12 +16,16 @@ def interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def choose_path(model: Alphabet, values: Tensor | None = None, time_delta: Tensor | None = None) -> str:
-    """`"fused"`, or `"reference: "` and the reason; without values, what holds for every call."""
-    return name_path(_why_not(model) or why_not_call(values, time_delta))
+class TritonPath(Pathfinder):
+    """Something that runs an `alphabet` by this package's kernels or by the reference."""
+
+    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why a call takes the reference, or None."""
+        return why_not_fused(self.alphabet) or why_not_call(values, time_delta)
 
 
-def _why_not(model: Alphabet) -> str | None:
+def why_not_fused(model: Alphabet) -> str | None:
+    """Why a model takes the reference here, or None."""
     device = model.project.weight.device
     reason = _why_not_machine(device) or why_not_model(model, device.type)
     if reason is None and model.config.width > MOST_FEATURES:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import torch
 from alphabet_core import Alphabet, read_sequence
-from alphabet_core.coverage import FUSED, list_modules, list_tensors, require_alphabet
+from alphabet_core.coverage import list_modules, list_tensors, require_alphabet
 from torch import Tensor
 
 from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
 from alphabet_triton.inputs import Inputs
 from alphabet_triton.launching import Device, TritonDevice, record
-from alphabet_triton.path import choose_path
+from alphabet_triton.path import TritonPath
 from alphabet_triton.weights import Weights, copy_weights, read_weights
 
 
@@ -24,7 +24,7 @@ class Recording:
     replay: Run
 
 
-class TritonRuntime:
+class TritonRuntime(TritonPath):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
     The first call of a shape compiles its kernels and, on a GPU, records them into a CUDA graph; later calls copy the
@@ -33,26 +33,12 @@ class TritonRuntime:
     """
 
     def __init__(self, model: Alphabet, *, device: Device | None = None, capture: Capture | None = None) -> None:
-        self.model = require_alphabet(model)
+        self.model = self.alphabet = require_alphabet(model)
         self._device = device or TritonDevice()
         self._capture = capture
         self._weights: Weights | None = None
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._versions: list[tuple[int, int]] = []
-
-    def __repr__(self) -> str:
-        return f"TritonRuntime({choose_path(self.model)}, {self.model.config})"
-
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
-        valid: Tensor | None = None,  # noqa: ARG002
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        return choose_path(self.model, values, time_delta)
 
     @torch.no_grad()
     def __call__(
@@ -65,7 +51,7 @@ class TritonRuntime:
     ) -> Tensor:
         """Logits (B, K) of values (B, T, C)."""
         model = self.model
-        if choose_path(model, values, time_delta) != FUSED:
+        if self.why_not(values, time_delta) is not None:
             logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
             return logits
         sequence = read_sequence(

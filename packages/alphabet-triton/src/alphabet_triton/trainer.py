@@ -1,11 +1,13 @@
 """TritonTrainer: the complete training step by fused operators, recorded whole into one CUDA graph per shape."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence, value_checks
-from alphabet_core.coverage import FUSED, list_modules, list_tensors, name_path, require_alphabet, why_not_gradients
+from alphabet_core.coverage import list_modules, list_tensors, require_alphabet, why_not_gradients
 from alphabet_core.frame import Frame
 from alphabet_core.training import read_adamw
 from torch import Tensor
@@ -14,7 +16,7 @@ from torch.autograd.graph import increment_version
 from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
 from alphabet_triton.inputs import Inputs, read_masks
 from alphabet_triton.launching import Device, TritonDevice, on
-from alphabet_triton.path import choose_path
+from alphabet_triton.path import TritonPath, why_not_fused
 
 if TYPE_CHECKING:
     from alphabet_triton.tail import Tail
@@ -30,7 +32,7 @@ class Recording:
     replay: Run
 
 
-class TritonTrainer(TrainingStep):
+class TritonTrainer(TritonPath, TrainingStep):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with fused operators and a fused optimizer.
 
     A step is the core's own, forward to constraint; on a GPU its first call with a shape records it into a CUDA graph,
@@ -56,28 +58,16 @@ class TritonTrainer(TrainingStep):
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._addresses: list[tuple[int, bool]] = []
         self._at_base: list[tuple[int, int]] = []
+        self._recording = False
 
-    def __repr__(self) -> str:
-        return f"TritonTrainer({choose_path(self.alphabet)}, {self.alphabet.config})"
-
-    def path(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
-        valid: Tensor | None = None,  # noqa: ARG002
-    ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        found = choose_path(self.alphabet, values, time_delta)
-        if found != FUSED:
-            return found
-        reason = why_not_gradients(self.parameters)
+    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why a call takes the reference, or None."""
+        reason = super().why_not(values, time_delta) or why_not_gradients(self.parameters)
         if reason is None and not self._frames_at_base():
             reason = (
                 "a frame's tangent is not zero; the kernels are for frames at their base, where every step leaves them"
             )
-        return name_path(reason)
+        return reason
 
     def __call__(
         self,
@@ -93,7 +83,7 @@ class TritonTrainer(TrainingStep):
         settings = read_adamw(self.optimizer)
         with on(self._device):
             # What only torch's optimizer can do, or does to some parameters, cannot be recorded.
-            fused = self.path(values, time_delta=time_delta) == FUSED and self._all_train(values)
+            fused = self.why_not(values, time_delta) is None and self._all_train(values)
             if fused and settings is not None and self._take_over(settings):
                 loss = self._replay(values, targets, observed, valid)
             else:
@@ -109,12 +99,20 @@ class TritonTrainer(TrainingStep):
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
         with on(self._device):
-            return super().accumulate(values, targets, share, **companions)
+            if values.requires_grad or self.why_not(values, companions.get("time_delta")) is not None:
+                return super().accumulate(values, targets, share, **companions)
+            loss = self.measure(self.predict(values, **companions), targets) * share
+            # Not `backward`: what adds to `.grad` belongs to the stream where a parameter was first used, and a graph
+            # cannot record another stream's work.
+            leaves = [parameter for parameter in self.parameters if parameter.requires_grad]
+            for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
+                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+            return loss.detach()
 
     def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
         """The model's outputs (B, K), to be differentiated: by the operators, or by the reference."""
         model = self.alphabet
-        if self.path(values, time_delta=companions.get("time_delta")) != FUSED:
+        if self.why_not(values, companions.get("time_delta")) is not None:
             return super().predict(values, **companions)
         from alphabet_triton.forward import forward  # which imports triton
 
@@ -125,7 +123,7 @@ class TritonTrainer(TrainingStep):
         """Clip, optimize and constrain; clipping and AdamW in one kernel, on torch's own optimizer state."""
         settings = read_adamw(self.optimizer)
         whole = all(parameter.grad is not None for parameter in self.parameters)
-        if settings is None or not whole or choose_path(self.alphabet) != FUSED or not self._take_over(settings):
+        if settings is None or not whole or why_not_fused(self.alphabet) is not None or not self._take_over(settings):
             super().update()
             self._tail = None  # which would not know of this step
             return
@@ -158,11 +156,10 @@ class TritonTrainer(TrainingStep):
         inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
 
         def run() -> None:
-            # The batch was checked before it was copied, and a check asks the host, which cannot be recorded.
-            with value_checks(False):
-                loss.copy_(
-                    TrainingStep.__call__(self, inputs.values, targets, observed=inputs.gate, valid=inputs.valid)
-                )
+            # Values and frames were looked at before; the host, which would have to, cannot be recorded.
+            with value_checks(False), self._taking_frames_for_based():
+                masks = {"observed": inputs.gate, "valid": inputs.valid}
+                loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
         assert self._tail is not None
         changed = [*list_tensors(list_modules(self.alphabet)), *self._tail.changed, loss]
@@ -188,11 +185,19 @@ class TritonTrainer(TrainingStep):
     def _frames_at_base(self) -> bool:
         """Whether all tangents are zero, which is only asked of the device after something else wrote to them."""
         versions = self._tangent_versions()
-        if versions != self._at_base:
+        if versions != self._at_base and not self._recording:
             if any(bool(frame.tangent.any()) for frame in self._frames()):
                 return False
             self._at_base = versions
         return True
+
+    @contextmanager
+    def _taking_frames_for_based(self) -> Iterator[None]:
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
 
     def _tangent_versions(self) -> list[tuple[int, int]]:
         return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self._frames()]

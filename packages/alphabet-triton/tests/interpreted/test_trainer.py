@@ -6,6 +6,7 @@ import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
 from alphabet_triton import TritonRuntime, TritonTrainer
+from alphabet_triton.graphs import warm_up
 from examples import make_batch, make_model
 from trainers import (
     CHANGES,
@@ -150,3 +151,16 @@ def test_planted_faults_in_the_update_are_seen(fault):
         step.update()
     with pytest.raises(AssertionError):
         assert_equal(fused, plain, atol=3e-6)
+
+
+def test_warming_up_for_a_recording_changes_nothing():
+    def warm_and_keep(run, changed):
+        warm_up(run, changed)
+        return run
+
+    fused, plain = make_pair()
+    warmed = TritonTrainer(copy.deepcopy(plain.model), capture=warm_and_keep)
+    values, _ = make_batch(1, 12, SIZES[0])
+    for step in (fused, warmed):
+        step(values, torch.tensor([1]))
+    assert_equal(warmed, fused, atol=0.0)

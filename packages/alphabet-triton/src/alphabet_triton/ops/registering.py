@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from alphabet_triton.launching import Recorder, on
+from alphabet_triton.launching import recording
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Any]:
@@ -15,7 +15,7 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Any]:
         defined = torch.library.custom_op(f"alphabet::{name}", function, mutates_args=())
 
         def pretend(*arguments: Any) -> Any:
-            with on(Recorder()):
+            with recording():
                 return function(*arguments)
 
         defined.register_fake(pretend)

@@ -1,0 +1,250 @@
+"""A training step as launches and recordings: order, buffers, cache keys. Nothing here runs a kernel."""
+
+import pytest
+import torch
+from alphabet_core import AlphabetError
+from alphabet_triton import TritonTrainer
+from alphabet_triton.buffers import row_stride
+from alphabet_triton.forward import forward
+from alphabet_triton.graphs import run_eagerly, warm_up
+from alphabet_triton.inference import infer
+from alphabet_triton.launching import Recorder, record
+from alphabet_triton.ops.edge.launch import launch_edge_backward
+from alphabet_triton.ops.head.launch import launch_head_backward
+from alphabet_triton.ops.reader.launch import launch_reader_backward
+from alphabet_triton.ops.scan.launch import launch_scan_backward
+from alphabet_triton.static import list_inference
+from alphabet_triton.tail import Tail
+from alphabet_triton.weights import BankWeights, Weights
+from examples import make_batch, make_model
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
+STEP = [
+    *2 * ["fold_fwd_kernel"], *FORWARD, "head_bwd_kernel",
+    "scan_bwd_kernel", "outer_bwd_kernel", "norm_bwd_kernel", "reader_bwd_kernel", "outer_bwd_kernel",
+    "scan_bwd_kernel", "outer_bwd_kernel", "norm_bwd_kernel", "edge_bwd_kernel", *2 * ["fold_bwd_kernel"],
+    "adamw_kernel",
+]  # fmt: skip
+B, T, C, D, M, K = 2, 77, 2, 24, 5, 3
+
+
+def fake(mode, *sizes, device, dtype=torch.float32):
+    """A tensor that is only a shape, on a device that need not exist."""
+    return FakeTensor(mode, torch.empty(sizes, dtype=dtype, device="meta"), torch.device(device))
+
+
+def make_weights(mode):
+    def bank():
+        shapes = ((D, 5), (D,), (2 * M, D), (2 * M,))
+        return BankWeights(*(fake(mode, *shape, device="cuda") for shape in shapes))
+
+    project, synthesis, through = (fake(mode, *s, device="cuda") for s in ((D, C), (D, 2 * M), (D,)))
+    head, bias = fake(mode, K, 14 * M, device="cuda"), fake(mode, K, device="cuda")
+    return Weights(project, bank(), synthesis, through, bank(), head, bias)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_inference_on_fake_cuda_tensors(masked):
+    mode = FakeTensorMode()
+    weights, values = make_weights(mode), fake(mode, B, T, C, device="cuda")
+    mask = fake(mode, B, T, device="cuda", dtype=torch.uint8) if masked else None
+    with mode:
+        launches, (logits, descriptor) = record(lambda: infer(values, mask, mask, weights))
+    assert [launch.name for launch in launches] == FORWARD
+    assert (logits.shape, descriptor.shape) == ((B, K), (B, 2, M, 7))
+    for launch in launches:
+        assert launch.flags.get("MASKED", masked) == masked
+        for name, tensor in launch.tensors.items():
+            assert tensor.device.type == "cuda", name
+            assert tensor.is_contiguous(), name
+    edge, direct, reader, cascaded, head = (launch.tensors for launch in launches)
+    assert edge["lifted"].shape == (B, D, row_stride(T)) == (B, D, 80)
+    assert reader["drive"] is edge["drive"]  # the second drive overwrites the first, which has been read
+    assert cascaded["drive"] is reader["drive"]
+    assert cascaded["states"] is cascaded["drive"]  # of which nothing is written: no states of the cascaded bank
+    assert not launches[3].flags["STORE"]
+    assert reader["states"] is direct["states"]
+    assert (head["sums"], head["sums_2"]) == (direct["sums"], cascaded["sums"])
+
+
+def test_the_way_back_on_fake_cuda_tensors():
+    mode, stride = FakeTensorMode(), row_stride(T)
+
+    def make(*sizes, dtype=torch.float32):
+        return fake(mode, *sizes, device="cuda", dtype=dtype)
+
+    features, tokens, states = make(B, D, stride), make(B, stride), make(B, 2 * M, stride)
+    values, taps, matrix, transition = make(B, T, C), make(D, 5), make(2 * M, D), make(2 * M)
+    sums, counts = make(B, 7, M, dtype=torch.float64), make(B, 4, dtype=torch.int32)
+
+    def back():
+        head = launch_head_backward(sums, sums, counts, make(K, 14 * M), make(B, 2, M, 7), make(B, K))
+        reader = launch_reader_backward(
+            features, tokens, states, None, make(D, 2 * M), make(D), taps, matrix, transition, T, features, tokens,
+            states, head[1],
+        )  # fmt: skip
+        scan = launch_scan_backward(states, transition, None, None, T, head[0], reader[2])
+        edge = launch_edge_backward(
+            values, None, make(D, C), taps, matrix, features, tokens, reader[0], reader[1], scan[0]
+        )
+        return [[tuple(tensor.shape) for tensor in found] for found in (head, reader, scan, edge)]
+
+    with mode, torch.no_grad():
+        launches, shapes = record(back)
+    assert [launch.name for launch in launches] == STEP[7:-3]
+    assert shapes == [
+        [(B, 7, M), (B, 7, M), (K, 14 * M), (K,)],
+        [(B, D, 80), (B, 80), (B, 2 * M, 80), (D, 2 * M), (D, 7), (2 * M, D), (2 * M,)],
+        [(B, 2 * M, 80), (2 * M,)],
+        [(B, T, C), (D, 6 + C), (2 * M, D)],
+    ]
+    assert {tensor.device.type for launch in launches for tensor in launch.tensors.values()} == {"cuda"}
+    assert [launch.flags["ALONE"] for launch in launches if "ALONE" in launch.flags] == [True, True, False, False]
+
+
+def test_a_whole_step_on_fake_tensors():
+    """Autograd cannot walk over fake CUDA tensors with a torch that was built without CUDA, so these are of the CPU."""
+    mode, model = FakeTensorMode(), make_model(C, D, M, K)
+    for module in model.modules():
+        for store in (module._parameters, module._buffers):
+            for name, tensor in store.items():
+                if tensor is not None:
+                    pretended = fake(mode, *tensor.shape, device="cpu")
+                    store[name] = torch.nn.Parameter(pretended) if store is module._parameters else pretended
+    values, mask = fake(mode, B, T, C, device="cpu"), fake(mode, B, T, device="cpu", dtype=torch.uint8)
+
+    def step():
+        forward(model, values, mask, mask).sum().backward()
+        Tail(list(model.parameters())).run()
+
+    with mode:
+        launches, _ = record(step)
+    assert [launch.name for launch in launches] == STEP
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.shape == parameter.shape, name
+    (tail,) = (launch for launch in launches if launch.name == "adamw_kernel")
+    assert tail.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+def make_trainer(capture=run_eagerly, **options):
+    recorder = Recorder()
+    return recorder, TritonTrainer(make_model(C, D, M, K), device=recorder, capture=capture, **options)
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_a_step_is_twenty_launches_in_order():
+    recorder, trainer = make_trainer()
+    trainer.step(make_batch(B, T, C)[0], torch.arange(B))
+    assert [launch.name for launch in recorder.launches] == STEP
+    assert STEP[2:7] == [launch.name for launch in list_inference(trainer.alphabet, B, T, masked=False)]
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_a_step_in_parts_has_one_tail():
+    recorder, trainer = make_trainer(microbatch=2)
+    trainer.step(make_batch(5, T, C)[0], torch.arange(5) % K)
+    names = [launch.name for launch in recorder.launches]
+    assert names == 3 * STEP[:-1] + STEP[-1:]
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_a_shape_is_recorded_once_and_replayed_with_its_batch():
+    recorded, replayed = [], []
+
+    def capture(run, changed):
+        recorded.append(len(changed))
+        return lambda: replayed.append([*trainer._recordings.values()][-1].targets.tolist())
+
+    _, trainer = make_trainer(capture)
+    for seed, (batch, length) in enumerate([(2, 9), (2, 9), (2, 10), (3, 10)]):
+        trainer.step(make_batch(batch, length, C, seed=seed)[0], (torch.arange(batch) + seed) % K)
+    assert len(recorded) == 3
+    assert replayed == [[0, 1], [1, 2], [2, 0], [0, 1, 2]]
+    state = sum(1 for _ in (*trainer.model.parameters(), *trainer.model.buffers()))
+    assert recorded[0] == state + 4  # and averages, squares, step counts, the loss
+
+
+class NoHost(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot record: values that the host asks for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default):
+            raise AssertionError(f"{function} asks the device for a value")
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+@pytest.mark.parametrize("masks", ["none", "both"])
+def test_a_step_asks_the_device_for_nothing_while_it_is_recorded(masks):
+    def capture(run, changed):
+        warm_up(run, changed)
+        with NoHost():
+            run()
+        return run
+
+    _, trainer = make_trainer(capture)
+    values, given = make_batch(B, T, C, masks)
+    trainer.step(values, torch.arange(B), **given)
+    assert len(trainer._recordings) == 1
+    with NoHost(), pytest.raises(AssertionError, match="asks the device"):
+        bool(values.isnan().any())
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_masks_are_part_of_a_recordings_key():
+    _, trainer = make_trainer()
+    values, given = make_batch(B, T, C, "both")
+    trainer.step(values, torch.arange(B), **given)
+    trainer.step(values.nan_to_num(), torch.arange(B))
+    trainer.step(values, torch.arange(B), **given)
+    assert [key[3] for key in trainer._recordings] == [True, False]
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():
+    _, trainer = make_trainer()
+    values, _ = make_batch(B, T, C)
+    trainer.step(values, torch.arange(B))
+    first = trainer._tail
+    trainer.step(values, torch.arange(B))
+    assert trainer._tail is first
+    trainer.model.project.weight.data = trainer.model.project.weight.data.clone()
+    trainer.step(values, torch.arange(B))
+    assert trainer._tail is not first
+    assert len(trainer._recordings) == 1
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_mistakes_are_found_before_anything_is_recorded():
+    recorder, trainer = make_trainer()
+    values, _ = make_batch(B, T, C)
+    with pytest.raises(AlphabetError, match="targets must be int64 class indices"):
+        trainer.step(values, torch.zeros(B))
+    with pytest.raises(AlphabetError, match="targets"):
+        trainer.step(values, torch.tensor([0, K]))
+    with pytest.raises(AlphabetError, match="values"):
+        trainer.step(torch.full_like(values, torch.nan), torch.arange(B))
+    assert recorder.launches == []
+    assert trainer._recordings == {}
+
+
+@pytest.mark.usefixtures("pretend_gpu")
+def test_the_optimizers_state_is_torchs_in_name_and_shape():
+    _, trainer = make_trainer()
+    trainer.step(make_batch(B, T, C)[0], torch.arange(B))
+    for parameter in trainer.parameters:
+        state = trainer.optimizer.state[parameter]
+        assert {name: tensor.shape for name, tensor in state.items()} == {
+            "step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape,
+        }  # fmt: skip
+        assert float(state["step"]) == 1.0
+
+
+def test_on_a_cpu_the_reference_trains_and_says_so():
+    trainer = TritonTrainer(make_model(C, D, M, K))
+    values, _ = make_batch(B, T, C)
+    assert trainer.path(values).startswith("reference: the model is on cpu")
+    assert "reference" in repr(trainer)
+    assert torch.isfinite(trainer.step(values, torch.arange(B)))
