@@ -8,9 +8,11 @@ import xml.etree.ElementTree
 import pytest
 from alphabet_audit import AuditError, read_declarations
 from alphabet_audit.compare import compare_runs, comparison_table
+from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import RECORDS, read_records
 from alphabet_audit.pictures import draw_samples, shade
 from alphabet_audit.report import write_report
+from audit_faults import read_run
 from fake_bench import AUDIT, ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console
 
@@ -104,6 +106,25 @@ def test_what_evidence_says_cannot_become_markup(tmp_path):
     declarations = run_fake(tmp_path, "same-width", environment=environment)
     write_report(tmp_path, declarations, PAPER, tmp_path)
     assert "<script>" not in (tmp_path / "report.html").read_text()
+
+
+def test_a_ratio_without_its_samples_is_not_shown(tmp_path):
+    declarations = run_fake(tmp_path, "same-width")
+    run = read_run(tmp_path, FILES)
+    lost = "same-width 32/512/64 gru step"
+    run.records = [each for each in run.records if (each["kind"], each.get("key")) != ("group", lost)]
+    run.write(tmp_path)
+    write_report(tmp_path, declarations, PAPER, tmp_path)
+    assert "without its samples" in (tmp_path / "report.html").read_text()
+
+
+def test_a_damaged_run_has_no_report(tmp_path):
+    declarations = run_fake(tmp_path, "same-width")
+    run = read_run(tmp_path, FILES)
+    run.records[40].pop("key")
+    run.write(tmp_path)
+    with pytest.raises(AuditError, match=r"is damaged: record 40 \(\w+\) has no key"):
+        write_report(tmp_path, declarations, PAPER, tmp_path)
 
 
 def test_only_a_ledger_has_a_report(tmp_path):

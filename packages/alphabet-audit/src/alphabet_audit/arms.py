@@ -27,6 +27,7 @@ from alphabet_audit.tolerances import PASS, Reading, Tolerances, judge
 
 # Latencies of a candidate at the calibration shape; their median decides.
 CANDIDATE_SAMPLES = 7
+REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Bench:
             clock.settle()
             seconds = tuple(clock.measure(contestant.arm, 1) for _ in range(CANDIDATE_SAMPLES))
         except Exception as error:
-            return Candidate(execution.name, reason=f"{type(error).__name__}: {str(error).splitlines()[0][:300]}")
+            return Candidate(execution.name, reason=f"{type(error).__name__}: {error}"[:REASON_LENGTH])
         return Candidate(execution.name, readings, seconds)
 
     def prepare(self, row: Row, execution: str) -> Fused | Control:
@@ -149,9 +150,8 @@ class Bench:
     def _batch(self, shape: Shape) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(SEED)
         values = torch.randn(shape.batch, shape.length, self.designs.channels, generator=generator)
-        return values.to(self.runtime.device), (torch.arange(shape.batch) % self.designs.outputs).to(
-            self.runtime.device
-        )
+        targets = torch.arange(shape.batch) % self.designs.outputs
+        return values.to(self.runtime.device), targets.to(self.runtime.device)
 
     def _build(self, contender: Contender, algorithm: str | None = None) -> nn.Module:
         torch.manual_seed(SEED)

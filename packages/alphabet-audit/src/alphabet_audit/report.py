@@ -111,6 +111,9 @@ def make_entry(results: Results, paper: Paper, design: str, family: str, title: 
     if row is None or "ratio" not in row:
         failure = "not run" if row is None else f"{row['status']}: {row['error']}"
         return Entry(title, None, published, failure=failure)
+    start, groups = results.starts.get(row["key"]), results.groups.get(row["key"])
+    if start is None or groups is None:
+        return Entry(title, None, published, failure="without its samples")
     caption = f"{design}, {title}, {phase}: milliseconds per call, block by block"
     return Entry(
         title,
@@ -118,8 +121,8 @@ def make_entry(results: Results, paper: Paper, design: str, family: str, title: 
         published,
         (row["interval"][0], row["interval"][1]),
         (1e3 * row["seconds"]["A"], 1e3 * row["seconds"]["B"]),
-        results.starts[row["key"]]["execution"],
-        picture=Markup(draw_samples(results.groups[row["key"]], str(Markup.escape(caption)))),
+        start["execution"],
+        picture=Markup(draw_samples(groups, str(Markup.escape(caption)))),
     )
 
 

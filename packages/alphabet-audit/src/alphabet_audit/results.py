@@ -8,6 +8,7 @@ from alphabet_audit.designs import NULL
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evaluate import Evaluation, evaluate
 from alphabet_audit.evidence import RECORDS, Record, read_manifest, read_records
+from alphabet_audit.schema import MANIFEST, check_forms, find_misfits
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ def read_results(folder: Path, declarations: Declarations) -> Results:
         records = read_records((folder / RECORDS).read_bytes(), str(folder / RECORDS))
     except OSError as error:
         raise AuditError(f"{folder / RECORDS} cannot be read: {error.strerror}") from error
+    if misfits := [*find_misfits(manifest, MANIFEST), *check_forms(records)]:
+        raise AuditError(f"{folder} is damaged: {misfits[0]}; alphabet-audit evaluate lists everything")
     groups: dict[str, list[Record]] = {}
     for record in records:
         if record["kind"] == "group":
