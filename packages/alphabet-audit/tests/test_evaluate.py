@@ -23,8 +23,11 @@ from alphabet_audit.checks import (
 from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import MANIFEST, RECORDS
 from alphabet_audit.plan import Plan
-from audit_faults import DAMAGE, EDITS, MANIFEST_EDITS, SINGLE_EDITS, read_run
+from byte_faults import DAMAGE
+from evidence_copy import read_run
 from fake_bench import AUDIT, run_fake
+from manifest_faults import MANIFEST_EDITS
+from record_faults import EDITS, SINGLE_EDITS
 
 PLANTED = [
     *((name, plant, number) for number, (name, plant) in enumerate(EDITS.items())),

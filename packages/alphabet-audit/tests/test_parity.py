@@ -19,7 +19,7 @@ from alphabet_audit.quantities import GATE_QUANTITIES
 from alphabet_audit.runtimes import triton_runtime
 from alphabet_audit.screen import parity_table
 from alphabet_audit.tolerances import judge
-from audit_faults import read_run
+from evidence_copy import read_run
 from fake_bench import AUDIT, ENVIRONMENT, FakeBench
 from rich.console import Console
 

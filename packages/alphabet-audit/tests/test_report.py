@@ -12,7 +12,7 @@ from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import RECORDS, read_records
 from alphabet_audit.pictures import draw_samples, shade
 from alphabet_audit.report import write_report
-from audit_faults import read_run
+from evidence_copy import read_run
 from fake_bench import AUDIT, ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console
 
