@@ -70,12 +70,12 @@ def fields_of(**checks: Check) -> Check:
 
 def find_misfits(record: Record, checks: Mapping[str, Check]) -> Iterator[str]:
     """What is missing, not known, or not of its kind, in words."""
-    for name in sorted(set(checks) - set(record)):
-        yield f"has no {name}"
     for name in sorted(set(record) - set(checks)):
         yield f"has an unknown field {name}"
-    for name in sorted(set(record) & set(checks)):
-        if not checks[name](record[name]):
+    for name, check in checks.items():
+        if name not in record:
+            yield f"has no {name}"
+        elif not check(record[name]):
             yield f"has a bad {name}: {str(record[name])[:80]}"
 
 
