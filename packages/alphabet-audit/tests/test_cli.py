@@ -32,7 +32,7 @@ def test_a_part_has_an_exit_code_of_its_own(tmp_path):
     run_fake(tmp_path, "same-width")
     found = run("evaluate", tmp_path, "--audit", AUDIT)
     assert found.exit_code == 3
-    assert "only a whole ledger can be status=pass" in found.stdout
+    assert "only a whole run can be status=pass" in found.stdout
 
 
 def test_report_and_compare(tmp_path, whole_run):

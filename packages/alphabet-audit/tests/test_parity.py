@@ -20,7 +20,7 @@ from alphabet_audit.runtimes import triton_runtime
 from alphabet_audit.screen import parity_table
 from alphabet_audit.tolerances import judge
 from evidence_copy import read_run
-from fake_bench import AUDIT, ENVIRONMENT, FakeBench
+from fake_bench import AUDIT, ENVIRONMENT, HASH, FakeBench
 from rich.console import Console
 
 DECLARED = read_declarations(AUDIT)
@@ -45,14 +45,32 @@ def record(folder, outcomes):
 
 
 @pytest.mark.parametrize("interpreted", [True, False])
-def test_whole_parity_evidence_passes_and_counts_what_was_not_run(tmp_path, interpreted):
+def test_whole_parity_evidence_holds_and_what_was_not_run_is_no_pass(tmp_path, interpreted):
     outcomes = record(tmp_path, fake_outcomes(interpreted=interpreted))
     assert judge_outcomes(outcomes)
     found = evaluate(tmp_path, DECLARED)
-    assert (found.status, found.reasons) == ("pass", ())
+    assert (found.status, found.reasons) == ("partial", ())  # without a GPU something is always left
     skipped = len(PLANS["full"]) + (0 if interpreted else len(PLANS["reduced"]))
     assert found.counts["gates not run"] == skipped
     assert found.counts["gates passed"] == len(expected_cases("cpu")) - skipped
+
+
+def test_on_a_gpu_all_gates_can_pass(tmp_path):
+    bench = FakeBench(DECLARED.tolerances)
+    environment = {
+        **ENVIRONMENT,
+        "device": {"type": "cuda", "name": "a GPU that does not exist"},
+        "imports": {**ENVIRONMENT["imports"], "alphabet_triton/runtime.py": HASH},
+    }
+    outcomes = []
+    for name in ("cpu", NATIVE):
+        for case in PLANS["full"]:
+            readings = bench.readings(case.key, GATE_QUANTITIES[case.gate])
+            outcomes.append(Outcome(case, name, judge(readings), readings))
+    manifest = make_manifest("parity", "cuda", environment, DECLARED)
+    with Evidence(tmp_path, manifest, DECLARED.contents) as evidence:
+        record_parity(iter(outcomes), evidence, lambda outcome: None)
+    assert evaluate(tmp_path, DECLARED).status == "pass"
 
 
 def test_a_failed_gate_fails_the_run(tmp_path):

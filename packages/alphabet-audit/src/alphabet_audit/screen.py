@@ -98,7 +98,7 @@ def print_evaluation(console: Console, evaluation: Evaluation, most: int | None 
     if evaluation.counts:
         console.print(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()), highlight=False)
     if status not in (PASS, FAIL):
-        console.print("a part that holds; only a whole ledger can be status=pass", highlight=False)
+        console.print("a part that holds; only a whole run can be status=pass", highlight=False)
     for reason in evaluation.reasons[:most]:
         console.print(f"  - {reason}", highlight=False, markup=False)
     for design, means in evaluation.means.items() if status != FAIL else ():  # what fails is no result
