@@ -18,8 +18,9 @@ EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
 MISTAKE, INTERRUPTED = 2, 130
 RUNS = Path("audit-runs")
 TABLE_WIDTH = 130
+HELP = "ALPHABET's systems audit: is a fast runtime right, and how fast is it? Every claim with its evidence."
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=HELP)
 Audit = Annotated[Path | None, typer.Option("--audit", help="Folder of designs.toml and tolerances.toml.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the run; by default one under audit-runs/.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]

@@ -14,6 +14,12 @@ IDENTIFYING = ("__init__.py", "version.py", "_version.py")
 LIBRARIES = ("causal_conv1d", "llvmlite", "mamba_ssm", "numba", "numpy", "torch", "triton")
 VARIABLES = ("MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME",
              "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")  # fmt: skip
+CORE = Path("/sys/devices/system/cpu/cpu0")
+CORE_STATE = {
+    "governor": "cpufreq/scaling_governor",
+    "frequency": "cpufreq/scaling_cur_freq",
+    "throttled": "thermal_throttle/core_throttle_count",
+}
 GPU_IDENTITY = ("name", "driver_version", "vbios_version", "memory.total", "power.limit")
 GPU_STATE = ("clocks.sm", "clocks.mem", "clocks_throttle_reasons.active", "temperature.gpu", "power.draw", "pstate")
 
@@ -35,9 +41,8 @@ def read_state(device: str) -> dict[str, Any]:
     """What may change while a run lasts: clocks, throttling, load. Recorded, never compared."""
     if device == "cuda":
         return {"gpu": query_gpu(GPU_STATE)}
-    folder = Path("/sys/devices/system/cpu/cpu0/cpufreq")
     load = [round(value, 2) for value in os.getloadavg()]
-    return {"load": load, **{name: read_line(folder / name) for name in ("scaling_governor", "scaling_cur_freq")}}
+    return {"load": load, **{name: read_line(CORE / path) for name, path in CORE_STATE.items()}}
 
 
 def describe_device(device: str) -> dict[str, Any]:

@@ -46,6 +46,11 @@ def is_measure(value: object) -> bool:
     return is_number(value) or value in ("inf", "nan")
 
 
+def is_sample(value: Any) -> bool:
+    """Repeats, and the seconds of all of them."""
+    return isinstance(value, list) and len(value) == 2 and is_count(value[0]) and value[0] > 0 and is_time(value[1])
+
+
 def is_mapping(value: object) -> bool:
     """With names for keys."""
     return isinstance(value, dict)
@@ -80,9 +85,6 @@ def find_misfits(record: Record, checks: Mapping[str, Check]) -> Iterator[str]:
 
 
 is_reading = fields_of(quantity=is_word, rule=is_word, error=is_measure, plain=is_measure, limit=is_measure)
-is_sample: Check = lambda value: (  # noqa: E731  (repeats, seconds)
-    isinstance(value, list) and len(value) == 2 and is_count(value[0]) and value[0] > 0 and is_time(value[1])
-)
 is_candidate = fields_of(
     name=is_word, readings=list_of(is_reading, least=0), seconds=list_of(is_time, least=0), reason=is_text
 )
