@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import ptx_kernels as kernels
 import pytest
-from alphabet_ptx import PtxError, compile_kernel, execute
+from alphabet_ptx import PtxError, compile_kernel, execute, list_unknown
 from ptx_kernels import blank, normal, pointers
 from ptx_snippets import THREADS, run
 
@@ -197,6 +197,12 @@ def test_a_dropped_definition_is_an_uninitialised_register():
     compiled, arguments = scan_columns()
     with pytest.raises(PtxError, match="uninitialised register"):
         execute(mutate(compiled, r"mov\.u32 \s*%r\d+, %tid\.x;", ""), 1, arguments)
+
+
+def test_unknown_opcodes_are_listed_without_executing():
+    compiled, _ = scan_columns()
+    assert list_unknown(compiled) == []
+    assert list_unknown(mutate(compiled, r"fma\.rn\.f32", "fma.xx.f32")) == ["fma.xx.f32"]
 
 
 def test_an_unknown_opcode_is_named_with_its_line():

@@ -96,9 +96,9 @@ def test_the_way_back_on_fake_cuda_tensors():
     assert [launch.name for launch in launches] == STEP[7:-3]
     assert shapes == [
         [(B, 7, M), (B, 7, M), (K, 14 * M), (K,)],
-        [(B, D, 80), (B, 80), (B, 2 * M, 80), (D, 2 * M), (D, 7), (2 * M, D), (2 * M,)],
+        [(B, D, 80), (B, 80), (B, 2 * M, 80), (D, 2 * M), (D,), (D, 5), (D,), (2 * M, D), (2 * M,)],
         [(B, 2 * M, 80), (2 * M,)],
-        [(B, T, C), (D, 6 + C), (2 * M, D)],
+        [(B, T, C), (D, C), (D, 5), (D,), (2 * M, D)],
     ]
     assert {tensor.device.type for launch in launches for tensor in launch.tensors.values()} == {"cuda"}
     assert [launch.flags["ALONE"] for launch in launches if "ALONE" in launch.flags] == [True, True, False, False]

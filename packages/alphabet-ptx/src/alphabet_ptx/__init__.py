@@ -20,7 +20,7 @@ matrices      tensor cores
 
 from alphabet_ptx.compiling import CompiledKernel, compile_kernel
 from alphabet_ptx.errors import PtxError, Source
-from alphabet_ptx.execution import Report, execute
+from alphabet_ptx.execution import Report, execute, list_unknown
 from alphabet_ptx.races import Race
 from alphabet_ptx.resources import Resources, resources
 
@@ -33,5 +33,6 @@ __all__ = [
     "Source",
     "compile_kernel",
     "execute",
+    "list_unknown",
     "resources",
 ]

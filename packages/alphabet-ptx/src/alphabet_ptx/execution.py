@@ -11,6 +11,7 @@ from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_param
 from alphabet_ptx.compiling import CompiledKernel
 from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
 from alphabet_ptx.parse import Program, parse
 from alphabet_ptx.races import Race
@@ -122,3 +123,9 @@ def _cell(program: Program, space: str) -> int:
         if name in ("ld", "st", "atom", "red") and space in modifiers:
             widths.append(size_of(modifiers[-1]))
     return min(widths)
+
+
+def list_unknown(kernel: CompiledKernel | str) -> list[str]:
+    """The opcodes of a kernel that `execute` would refuse, found without executing it."""
+    program = parse(kernel if isinstance(kernel, str) else kernel.ptx)
+    return sorted({each.opcode for each in program.instructions if find_pattern(each.opcode) is None})

@@ -41,12 +41,10 @@ FOLD = {
 }
 ADAMW = Blocks({"BN": 1024}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
-# By modes rounded up to a power of two: a program holds at most eight, forward and backward.
-SCAN = {
-    2: Blocks({"BT": 128, "BM": 2}, warps=2),
-    4: Blocks({"BT": 128, "BM": 4}, warps=2),
-    8: Blocks({"BT": 128, "BM": 8}, warps=8),
-}
+# By the most modes that a program holds. Four or more share programs of eight: no number of warps compiled programs of
+# four without a spill on every architecture.
+SCAN = {2: Blocks({"BT": 128, "BM": 2}, warps=1), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
+SCAN_BWD = {2: Blocks({"BT": 128, "BM": 2}, warps=4), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
 
 
 def round_up(size: int) -> int:
@@ -59,9 +57,9 @@ def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:
     return table[max(16, round_up(features))]
 
 
-def scan_blocks(modes: int) -> Blocks:
-    """Of `scan_fwd_kernel` and `scan_bwd_kernel`."""
-    return SCAN[min(max(SCAN), max(min(SCAN), round_up(modes)))]
+def scan_blocks(table: dict[int, Blocks], modes: int) -> Blocks:
+    """An entry of a table by modes."""
+    return table[2 if modes <= 2 else 8]
 
 
 def head_blocks(modes: int, outputs: int) -> Blocks:

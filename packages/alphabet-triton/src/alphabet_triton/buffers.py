@@ -23,6 +23,11 @@ def contiguous(*tensors: Tensor) -> list[Tensor]:
     return [tensor.contiguous() for tensor in tensors]
 
 
+def add_up(rows: Tensor, *widths: int) -> list[Tensor]:
+    """Sums over programs of rows (.., D, W), which lie side by side: a (D, w) for each of the widths."""
+    return [part.sum(0) for part in rows.split(widths, dim=2)]
+
+
 def masks_or_nothing(like: Tensor, *masks: Tensor | None) -> tuple[bool, list[Tensor]]:
     """Whether there are masks, and what to pass to a kernel: all of them (B, T) as bytes, or a byte that none reads."""
     given = [mask for mask in masks if mask is not None]

@@ -6,7 +6,7 @@ import torch
 from alphabet_core import Alphabet, AlphabetConfig
 from torch import Tensor
 
-from alphabet_triton.blocks import EDGE, SCAN
+from alphabet_triton.blocks import EDGE
 from alphabet_triton.forward import forward
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import Launch, record
@@ -55,7 +55,7 @@ def list_configurations() -> Iterator[Launch]:
     """One launch of each: kernel, block sizes, flags and warps."""
     seen = set()
     for width in EDGE:
-        for modes in (mode for mode in (1, *SCAN, 16, 32, 64) if 2 * mode <= width):
+        for modes in (mode for mode in (1, 2, 4, 8, 16, 32, 64) if 2 * mode <= width):
             for outputs in (1, 5, 100):
                 for masked in (False, True):
                     model = Alphabet(AlphabetConfig(2, width, modes, outputs))

@@ -23,6 +23,7 @@ class Tail:
         self.steps = like.new_zeros(len(parameters))
         self.settings = like.new_zeros(6, dtype=torch.float64)
         self._set: tuple[float, ...] = ()
+        self._in_step: bool | None = None
 
     @property
     def changed(self) -> list[Tensor]:
@@ -40,13 +41,13 @@ class Tail:
                 if found is None or found.data_ptr() != view.data_ptr():
                     view.zero_() if found is None else view.copy_(found)
                     state[name] = view
-                    self._set = ()  # what was taken over has to be looked at
+                    self._in_step = None
+        if self._in_step is None:  # only what was just taken over has to be looked at, which the host waits for
+            self._in_step = bool((self.steps == self.steps[0]).all())
         if settings != self._set:
-            if not bool((self.steps == self.steps[0]).all()):
-                return False
             self.settings.copy_(torch.tensor(settings, dtype=torch.float64))
             self._set = settings
-        return True
+        return self._in_step
 
     @torch.no_grad()
     def run(self) -> None:

@@ -106,7 +106,9 @@ class TritonTrainer(TritonPath, TrainingStep):
             # cannot record another stream's work.
             leaves = [parameter for parameter in self.parameters if parameter.requires_grad]
             for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
-                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+                # In the parameter's own strides: torch's fused AdamW goes by memory.
+                placed = gradient if gradient.stride() == leaf.stride() else torch.empty_like(leaf).copy_(gradient)
+                leaf.grad = placed if leaf.grad is None else leaf.grad + placed
             return loss.detach()
 
     def predict(self, values: Tensor, **companions: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from alphabet_triton.ops.edge.launch import TAPS, launch_edge, launch_edge_backward
+from alphabet_triton.ops.edge.launch import launch_edge, launch_edge_backward
 from alphabet_triton.ops.registering import operator
 
 
@@ -29,8 +29,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _return(ctx: Any, d_lifted: Tensor, d_scale: Tensor, d_drive: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     found = edge_backward(*ctx.saved_tensors, d_lifted.contiguous(), d_scale.contiguous(), d_drive.contiguous())
-    d_values, d_weights, d_matrix = found
-    return d_values, None, d_weights[:, TAPS + 1 :], d_weights[:, :TAPS], d_weights[:, TAPS], d_matrix
+    d_values, *others = found
+    return d_values, None, *others
 
 
 edge.register_autograd(_return, setup_context=_keep)

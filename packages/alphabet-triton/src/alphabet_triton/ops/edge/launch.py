@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import EDGE, EDGE_BWD, feature_blocks
-from alphabet_triton.buffers import contiguous, masks_or_nothing, row_stride, tiles
+from alphabet_triton.buffers import add_up, contiguous, masks_or_nothing, row_stride, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.edge.kernel import edge_bwd_kernel, edge_fwd_kernel
 from alphabet_triton.ops.lift.launch import return_matrix, return_norm
@@ -49,8 +49,8 @@ def launch_edge_backward(
     d_lifted: Tensor,
     d_scale: Tensor,
     d_drive: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """d_values (B, T, C), d_weights (D, 6 + C) for taps, bias and project, d_matrix (2M, D)."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """d_values (B, T, C), d_project (D, C), d_taps (D, 5), d_bias (D,), d_matrix (2M, D)."""
     values, project, taps, matrix = contiguous(values, project, taps, matrix)
     (batch, length, channels), width = values.shape, len(taps)
     d_matrix = return_matrix(length, d_drive, pre, scale)
@@ -71,4 +71,5 @@ def launch_edge_backward(
             {"MASKED": masked},
         )
     )
-    return d_values, d_weights.sum(0), d_matrix
+    d_taps, d_bias, d_project = add_up(d_weights, TAPS, 1, channels)
+    return d_values, d_project, d_taps, d_bias.squeeze(1), d_matrix

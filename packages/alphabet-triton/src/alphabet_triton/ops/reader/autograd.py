@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from alphabet_triton.ops.reader.launch import TAPS, launch_reader, launch_reader_backward
+from alphabet_triton.ops.reader.launch import launch_reader, launch_reader_backward
 from alphabet_triton.ops.registering import operator
 
 
@@ -40,9 +40,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _return(ctx: Any, d_sums: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
     found = reader_backward(*saved[:-3], ctx.length, *saved[-3:], d_sums.contiguous())
-    d_lifted, d_scale, d_states, d_synthesis, d_weights, d_matrix, d_transition = found
-    d_taps, d_bias, d_through = d_weights[:, :TAPS], d_weights[:, TAPS], d_weights[:, TAPS + 1]
-    return d_lifted, d_scale, d_states, None, d_synthesis, d_through, d_taps, d_bias, d_matrix, d_transition, None
+    return *found[:3], None, *found[3:], None
 
 
 reader.register_autograd(_return, setup_context=_keep)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import READER, READER_BWD, feature_blocks
-from alphabet_triton.buffers import contiguous, masks_or_nothing, tiles
+from alphabet_triton.buffers import add_up, contiguous, masks_or_nothing, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.lift.launch import return_matrix, return_norm
 from alphabet_triton.ops.reader.kernel import reader_bwd_kernel, reader_fwd_kernel
@@ -70,11 +70,8 @@ def launch_reader_backward(
     scale_2: Tensor,
     states_2: Tensor,
     d_sums: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """d_lifted, d_scale, d_states, d_synthesis (D, 2M), d_weights (D, 7), d_matrix (2M, D), d_transition (2M,).
-
-    d_weights is for taps, bias and through.
-    """
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """d_lifted, d_scale, d_states, d_synthesis, d_through, d_taps, d_bias, d_matrix, d_transition: shapes as theirs."""
     synthesis, through, taps, matrix = contiguous(synthesis, through, taps, matrix)
     batch, width, stride = lifted.shape
     d_drive, d_transition = launch_scan_backward(states_2, transition, valid, valid, length, d_sums, None)
@@ -99,4 +96,8 @@ def launch_reader_backward(
         )
     )
     d_synthesis = return_matrix(length, d_stream, states, None)
-    return d_lifted, d_scale, d_states, d_synthesis, d_weights.sum(0), d_matrix, d_transition
+    d_taps, d_bias, d_through = add_up(d_weights, TAPS, 1, 1)
+    return (
+        d_lifted, d_scale, d_states, d_synthesis, d_through.squeeze(1), d_taps, d_bias.squeeze(1), d_matrix,
+        d_transition,
+    )  # fmt: skip

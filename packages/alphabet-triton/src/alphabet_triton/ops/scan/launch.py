@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from alphabet_triton.blocks import scan_blocks
+from alphabet_triton.blocks import SCAN, SCAN_BWD, scan_blocks
 from alphabet_triton.buffers import MOMENTS, masks_or_nothing, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.scan.kernel import scan_bwd_kernel, scan_fwd_kernel
@@ -27,7 +27,7 @@ def launch_scan(
     counts = drive.new_empty(batch, LAGS, dtype=torch.int32)
     states = torch.empty_like(drive) if store else drive
     masked, (mask, open_) = masks_or_nothing(drive, valid, gate)
-    blocks = scan_blocks(modes)
+    blocks = scan_blocks(SCAN, modes)
     given = {"drive": drive, "transition": transition, "valid": mask, "gate": open_}
     run(
         Launch(
@@ -55,7 +55,7 @@ def launch_scan_backward(
     (batch, rows, stride), modes = states.shape, len(transition) // 2
     d_drive, d_transition = torch.empty_like(states), states.new_empty(batch, rows)
     masked, (mask, open_) = masks_or_nothing(states, valid, gate)
-    blocks = scan_blocks(modes)
+    blocks = scan_blocks(SCAN_BWD, modes)
     saved = {"states": states, "transition": transition, "valid": mask, "gate": open_}
     grads = {"d_sums": d_sums, "d_states": states if d_states is None else d_states}
     run(
