@@ -64,7 +64,7 @@ class SleepingClock(FakeClock):
     """As above, but real time passes too, so that a kill hits any moment."""
 
     def measure(self, arm, repeats):
-        time.sleep(0.003)
+        time.sleep(0.001)
         return super().measure(arm, repeats)
 
 

@@ -26,31 +26,37 @@ def of(records, kind):
     return [record for record in records if record["kind"] == kind]
 
 
+def count_lines(folder):
+    path = folder / RECORDS
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill_at_work(folder, records, delay):
+    """Start or resume the run, and kill it some moments after it has written so many records."""
+    command = [sys.executable, str(Path(__file__).with_name("fake_bench.py"))]
+    environment = {**os.environ, "RUN": str(folder), "SCOPE": "same-width"}
+    before = count_lines(folder)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    while count_lines(folder) < before + records and process.poll() is None:
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    _, complaints = process.communicate()
+    assert process.returncode == -signal.SIGKILL, (process.returncode, complaints)
+
+
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     """SIGKILL at random moments; the same command resumes until it is done."""
-    environment = {**os.environ, "RUN": str(tmp_path / "run"), "SCOPE": "same-width"}
-    command = [sys.executable, str(Path(__file__).with_name("fake_bench.py"))]
-    moments, kills = random.Random(6), 0
-    while kills < KILLS:
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 20.0
-        while not (tmp_path / "run" / MANIFEST).exists() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        before = (tmp_path / "run" / RECORDS).stat().st_size
-        while (tmp_path / "run" / RECORDS).stat().st_size == before and process.poll() is None:
-            time.sleep(0.002)  # until this process has written something, or every kill would hit its start
-        time.sleep(moments.uniform(0.0, 0.08))
-        process.send_signal(signal.SIGKILL)
-        _, complaints = process.communicate()
-        assert process.returncode == -signal.SIGKILL, (process.returncode, complaints)
-        kills += 1
-    run_fake(tmp_path / "run", "same-width")
-    records = read(tmp_path / "run")
+    moments = random.Random(6)
+    for _ in range(KILLS):  # of some 240 records
+        kill_at_work(tmp_path, moments.randint(1, 11), moments.uniform(0.0, 0.02))
+    run_fake(tmp_path, "same-width")
+    records = read(tmp_path)
     assert set(Counter((record["key"], record["number"]) for record in of(records, "group")).values()) == {1}
     assert len(of(records, "group")) == 20 * 7
     assert len(of(records, "session")) > KILLS // 2  # most were killed at work, some before they had begun
     assert of(records, "resume")
-    found = evaluate(tmp_path / "run", read_declarations(AUDIT))
+    found = evaluate(tmp_path, read_declarations(AUDIT))
     assert (found.status, found.reasons) == ("partial", ())
 
 
