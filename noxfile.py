@@ -124,6 +124,20 @@ def gpu_static(session: nox.Session, triton: str) -> None:
     session.run("python", "packages/alphabet-triton/bench/static_report.py", *session.posargs)
 
 
+@nox.session
+def parity(session: nox.Session) -> None:
+    """Every gate for every runtime that this machine can run, some minutes; the exit code is the verdict."""
+    install(session, *packages())
+    session.run("alphabet-audit", "parity", *session.posargs)
+
+
+@nox.session(name="runtime-ledger")
+def runtime_ledger(session: nox.Session) -> None:
+    """ALPHABET against the nine families, 90 cells; `-- --row same-width` is nine of them. The same command resumes."""
+    install(session, *packages())
+    session.run("alphabet-audit", "ledger", *session.posargs)
+
+
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
     """alphabet-cpu against the nine families in one interleaved run; `-- --row same-width --eager` takes a minute."""

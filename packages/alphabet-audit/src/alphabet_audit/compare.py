@@ -1,0 +1,100 @@
+"""`alphabet-audit compare RUN RUN`: what changed from one run to another."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from alphabet_audit.declarations import Declarations
+from alphabet_audit.designs import NULL
+from alphabet_audit.evidence import Record
+from alphabet_audit.report import flatten
+from alphabet_audit.results import Results, read_results
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row in both runs; a side that has no timing has no ratio. clear: the intervals do not touch."""
+
+    design: str
+    opponent: str
+    phase: str
+    before: float | None
+    after: float | None
+    clear: bool
+    seconds: tuple[float, float] | None
+
+    @property
+    def factor(self) -> float | None:
+        """The second ratio by the first."""
+        return self.after / self.before if self.before is not None and self.after is not None else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows that either run has, and in words what else differs."""
+
+    changes: list[Change]
+    remarks: list[str]
+    titles: dict[str, str]
+
+
+def compare_runs(first: Path, second: Path, declarations: Declarations) -> Comparison:
+    """Row by row, in the order of the first run and then of what only the second has."""
+    before, after = (read_results(folder, declarations) for folder in (first, second))
+    keys = [key for key in dict.fromkeys([*before.rows, *after.rows]) if key[1] != NULL]
+    changes = [compare_rows(key, before.rows.get(key), after.rows.get(key)) for key in keys]
+    titles = {**declarations.designs.families}
+    return Comparison(changes, [*remark_statuses(before, after), *remark_environment(before, after)], titles)
+
+
+def compare_rows(key: tuple[str, str, str], before: Record | None, after: Record | None) -> Change:
+    """One row; intervals that do not touch are a change that noise does not explain."""
+    first, second = (row.get("ratio") if row else None for row in (before, after))
+    clear, seconds = False, None
+    if before and after and first is not None and second is not None:
+        clear = before["interval"][1] < after["interval"][0] or after["interval"][1] < before["interval"][0]
+        seconds = before["seconds"]["A"], after["seconds"]["A"]
+    return Change(*key, first, second, clear, seconds)
+
+
+def remark_statuses(before: Results, after: Results) -> list[str]:
+    """What the evaluator says of either, and whether they can be compared at all."""
+    remarks = [
+        f"{name}: status={run.evaluation.status}, {run.device}, begun {run.manifest['created']}"
+        for name, run in (("first", before), ("second", after))
+    ]
+    if before.device != after.device:
+        remarks.append(f"the runs are of two devices, {before.device} and {after.device}: times are not comparable")
+    return remarks
+
+
+def remark_environment(before: Results, after: Results) -> list[str]:
+    """Every fact of the environment that is not the same, and how many sources changed."""
+    old, new = (dict(flatten(run.manifest["environment"], skip=("imports",))) for run in (before, after))
+    remarks = [
+        f"{name}: {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+    sources: list[dict[str, Any]] = [run.manifest["environment"].get("imports", {}) for run in (before, after)]
+    changed = sorted(name for name in {*sources[0], *sources[1]} if sources[0].get(name) != sources[1].get(name))
+    if changed:
+        remarks.append(f"{len(changed)} imported files differ: {', '.join(changed[:8])}{' ...' if changed[8:] else ''}")
+    return remarks
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """One line per row; changes that noise does not explain are marked."""
+    table = Table(box=None, pad_edge=False, title="Ratio of the family's time to ALPHABET's", title_justify="left")
+    for name in ("design", "family", "phase", "first", "second", "factor", "ALPHABET ms", ""):
+        table.add_column(name, justify="left" if name in ("design", "family", "phase", "") else "right", no_wrap=True)
+    for change in comparison.changes:
+        ratios = ("none" if ratio is None else f"{ratio:.2f}" for ratio in (change.before, change.after))
+        factor = "" if change.factor is None else f"{change.factor:.3f}"
+        times = "" if change.seconds is None else " -> ".join(f"{1e3 * each:.2f}" for each in change.seconds)
+        family = comparison.titles.get(change.opponent, change.opponent)
+        mark = "[bold]changed[/]" if change.clear else ""
+        table.add_row(change.design, family, change.phase, *ratios, factor, times, mark)
+    return table

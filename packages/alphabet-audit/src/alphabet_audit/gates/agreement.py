@@ -1,0 +1,69 @@
+"""Forward and gradient gates, without masks and with every kind of them."""
+
+import torch
+
+from alphabet_audit.cases import Case
+from alphabet_audit.gates.comparing import Masks, compare, compare_scaled, differentiate_all, infer
+from alphabet_audit.gates.examples import Example, make_example, make_masks, pad_invalid, spoil_unreadable
+from alphabet_audit.runtimes import Runtime
+from alphabet_audit.tolerances import Reading, Tolerances
+
+PADDING = 9
+
+
+def read_logits(
+    runtime: Runtime, example: Example, rules: Tolerances, masks: Masks | None = None, label: str = "logits"
+) -> Reading:
+    """Largest error of the logits."""
+    masks = masks or {}
+    values = spoil_unreadable(example.values, masks)
+    with torch.no_grad():
+        exact = example.oracle()(values.double(), **masks)
+        plain = example.model(values, **masks)
+    return compare(label, infer(runtime, example, values, masks), plain, exact, rules, "logits")
+
+
+def read_gradients(
+    runtime: Runtime, example: Example, rules: Tolerances, masks: Masks | None = None, label: str = ""
+) -> list[Reading]:
+    """The loss, and the gradients of input and parameters, each relative to its largest entry."""
+    masks = masks or {}
+    results = differentiate_all(runtime, example, spoil_unreadable(example.values, masks), masks)
+    (loss, found), (plain_loss, plain), (exact_loss, exact) = (results[name] for name in ("found", "plain", "exact"))
+    return [
+        compare(f"{label}loss", loss, plain_loss, exact_loss, rules, "loss"),
+        *(
+            compare_scaled(f"{label}d {name}", found[name], plain[name], exact[name], rules, "gradient")
+            for name in exact
+        ),
+    ]
+
+
+def forward(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
+    """Logits."""
+    return [read_logits(runtime, make_example(case), rules)]
+
+
+def gradients(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
+    """Loss, input gradient, parameter gradients."""
+    return read_gradients(runtime, make_example(case), rules)
+
+
+def both(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
+    """All that `forward` and `gradients` read, at a shape of its own."""
+    example = make_example(case)
+    return [read_logits(runtime, example, rules), *read_gradients(runtime, example, rules)]
+
+
+def masks(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
+    """Both with every combination of masks and NaN wherever nobody may read; invalid tokens appended change nothing."""
+    example = make_example(case)
+    readings = []
+    for name, given in make_masks(case).items():
+        readings.append(read_logits(runtime, example, rules, given, f"{name}: logits"))
+        readings += read_gradients(runtime, example, rules, given, f"{name}: ")
+    padded, valid = pad_invalid(example.values, PADDING)
+    with torch.no_grad():
+        exact, plain = example.oracle()(example.values.double()), example.model(example.values)
+    found = infer(runtime, example, padded, {"valid": valid})
+    return [*readings, compare("padded: logits", found, plain, exact, rules, "logits")]

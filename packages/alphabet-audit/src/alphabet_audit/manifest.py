@@ -1,0 +1,31 @@
+"""What is settled about a run before its first record."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from alphabet_audit.declarations import Declarations
+from alphabet_audit.evidence import VERSION
+
+
+def make_manifest(
+    kind: str,
+    device: str,
+    environment: dict[str, Any],
+    declarations: Declarations,
+    *,
+    plan: dict[str, Any] | None = None,
+    cells: dict[str, Any] | None = None,
+    compiled: bool = False,
+) -> dict[str, Any]:
+    """All of it; `created` alone may differ when the run is resumed."""
+    return {
+        "version": VERSION,
+        "kind": kind,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": device,
+        "environment": environment,
+        "plan": plan or {},
+        "cells": cells or {},
+        "declarations": declarations.digests,
+        "compiled": compiled,
+    }

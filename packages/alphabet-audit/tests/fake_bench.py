@@ -1,0 +1,174 @@
+"""A workbench and a clock without hardware: arms take as long as they are told, gates read what they are told.
+
+Everything else, from the plan to the evidence, is the ledger's own code.
+"""
+
+import contextlib
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from alphabet_audit.choosing import Candidate
+from alphabet_audit.declarations import read_declarations
+from alphabet_audit.designs import INFERENCE, NULL
+from alphabet_audit.evidence import Evidence
+from alphabet_audit.ledger import Ledger
+from alphabet_audit.manifest import make_manifest
+from alphabet_audit.outcomes import Outcome
+from alphabet_audit.plan import PHASE_GATES, Plan
+from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
+from alphabet_audit.tolerances import Reading, judge
+
+AUDIT = Path(__file__).parents[3] / "audit"
+HASH = "ab" * 32
+ENVIRONMENT = {
+    "device": {"type": "cpu", "name": "a processor that does not exist", "cores": 2},
+    "system": {"platform": "Linux", "machine": "x86_64", "python": "3.11.7"},
+    "versions": {"torch": "2.13.0", "alphabet_core": "0.1.0"},
+    "imports": dict.fromkeys(
+        ["alphabet_audit/ledger.py", "alphabet_baselines/registry.py", "alphabet_core/model.py",
+         "alphabet_cpu/runtime.py", "torch/__init__.py"], HASH),
+    "threads": {"usable": 2, "torch": 2, "torch_interop": 1, "variables": {}},
+    "settings": {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"},
+    "git": {"commit": "0" * 40, "dirty": False},
+}  # fmt: skip
+
+
+def fraction(*names):
+    """A number in [0, 1) that only depends on the names."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:6], "big") / 2**48
+
+
+class FakeClock:
+    """Time passes only in arms, with noise of one per cent that the number of the measurement determines."""
+
+    name = "monotonic"
+
+    def __init__(self):
+        self.now, self.measured = 0.0, 0
+
+    def settle(self):
+        pass
+
+    def measure(self, arm, repeats):
+        self.measured += 1
+        started = self.now
+        for _ in range(repeats):
+            self.now += arm() * (1.0 + 0.01 * (fraction("noise", self.measured) - 0.5))
+        return self.now - started
+
+
+class SleepingClock(FakeClock):
+    """As above, but real time passes too, so that a kill hits any moment."""
+
+    def measure(self, arm, repeats):
+        time.sleep(0.003)
+        return super().measure(arm, repeats)
+
+
+@dataclass(frozen=True)
+class FakeContestant:
+    seconds: float
+    readings: tuple
+    crash: str = ""
+
+    @property
+    def arm(self):
+        return lambda: self.seconds
+
+    def check(self):
+        if self.crash:
+            raise RuntimeError(self.crash)
+        return self.readings
+
+
+@dataclass
+class FakeBench:
+    """wrong: keys of rows or cases whose gate fails; crashing: keys of rows whose check raises."""
+
+    rules: dict
+    wrong: set = field(default_factory=set)
+    crashing: set = field(default_factory=set)
+
+    def session(self):
+        return contextlib.nullcontext()
+
+    def readings(self, key, wanted):
+        found = []
+        for quantity, rule in wanted.items():
+            plain = 0.0 if rule == "exact" else 1e-7 * (1.0 + fraction(key, quantity))
+            limit = self.rules[rule].limit(plain)
+            error = 2.0 * limit + 1.0 if key in self.wrong else 0.5 * limit
+            found.append(Reading(quantity, rule, error, plain, limit))
+        return tuple(found)
+
+    def try_gate(self, case):
+        readings = self.readings(case.key, GATE_QUANTITIES[case.gate])
+        return Outcome(case, "cpu", judge(readings), readings)
+
+    def try_candidates(self, choosing, clock):
+        names = ("first", "second", "unavailable")
+        return [
+            *(
+                Candidate(
+                    name,
+                    self.readings(f"{choosing.key} {name}", family_quantities(choosing.phase)),
+                    tuple(1e-3 * (1.0 + fraction(choosing.key, name, n)) for n in range(7)),
+                )
+                for name in names[:2]
+            ),
+            Candidate(names[2], reason="needs what is not here"),
+        ]
+
+    def prepare(self, row, execution):
+        null = row.opponent == NULL
+        wanted = GATE_QUANTITIES[PHASE_GATES[row.phase]] if null else family_quantities(row.phase)
+        seconds = (2e-3 if row.phase == INFERENCE else 9e-3) * (1.0 if null else 1.5 + 20 * fraction(row.opponent))
+        crash = "out of memory" if row.key in self.crashing else ""
+        return FakeContestant(seconds, self.readings(row.key, wanted), crash)
+
+
+class Silence:
+    def begin(self, done, total):
+        pass
+
+    def work(self, what):
+        pass
+
+    def finish(self, row):
+        pass
+
+
+def fake_cells(plan):
+    cells = {}
+    for design in plan.designs:
+        cells[design.key] = {
+            name: {
+                "family": name,
+                "choice": [1, 16],
+                "width": 64,
+                "parameters": 1000 + n,
+                "gap": (1000 + n) / 1000 - 1.0,
+            }
+            for n, name in enumerate((NULL, *plan.families))
+        }
+    return cells
+
+
+def run_fake(
+    folder, scope="all", *, audit=AUDIT, clock=None, environment=ENVIRONMENT, watch=None, bench=FakeBench, **faults
+):
+    """A whole run of the real ledger, or what is left of one."""
+    declarations = read_declarations(audit)
+    plan = Plan(scope, declarations)
+    manifest = make_manifest("ledger", "cpu", environment, declarations, plan=plan.to_record(), cells=fake_cells(plan))
+    with Evidence(folder, manifest, declarations.contents) as evidence:
+        made = bench(declarations.tolerances, **faults)
+        Ledger(plan, made, clock or FakeClock(), evidence, watch or Silence()).run({"load": [0.0]})
+    return declarations
+
+
+if __name__ == "__main__":  # in a process that is to be killed
+    run_fake(Path(os.environ["RUN"]), os.environ["SCOPE"], clock=SleepingClock())

@@ -1,0 +1,172 @@
+"""The evaluator passes whole evidence and nothing else: every planted fault is caught."""
+
+import json
+import pickle
+
+import pytest
+from alphabet_audit import evaluate, read_declarations
+from alphabet_audit.checks import (
+    LEDGER_CHECKS,
+    Run,
+    check_cells,
+    check_completeness,
+    check_executions,
+    check_gates,
+    check_noise,
+    check_orders,
+    check_parity,
+    check_rows,
+    check_sequence,
+    check_sessions,
+    check_totals,
+)
+from alphabet_audit.declarations import FILES
+from alphabet_audit.evidence import MANIFEST, RECORDS
+from alphabet_audit.plan import Plan
+from byte_faults import DAMAGE
+from evidence_copy import read_run
+from fake_bench import AUDIT, run_fake
+from manifest_faults import MANIFEST_EDITS
+from record_faults import EDITS, SINGLE_EDITS
+
+PLANTED = [
+    *((name, plant, number) for number, (name, plant) in enumerate(EDITS.items())),
+    *((name, plant, number + 90) for number, (name, plant) in enumerate(EDITS.items()) if name.startswith("group")),
+    *((name, plant, 0) for name, plant in {**SINGLE_EDITS, **MANIFEST_EDITS}.items()),
+]
+DAMAGED = [(name, damage, number) for name, (damage, places) in DAMAGE.items() for number in range(1, places + 1)]
+
+
+@pytest.fixture(scope="module")
+def evidence(whole_run):
+    return read_run(whole_run, FILES)
+
+
+@pytest.fixture(scope="module")
+def pickled(evidence):
+    """A copy of it in a tenth of the time that deepcopy takes."""
+    return pickle.dumps(evidence)
+
+
+@pytest.fixture(scope="module")
+def declarations():
+    return read_declarations(AUDIT)
+
+
+def test_there_are_at_least_two_hundred_faults():
+    assert len(PLANTED) + len(DAMAGED) >= 200
+
+
+def test_whole_evidence_passes(whole_run, declarations):
+    found = evaluate(whole_run, declarations)
+    assert found.status == "pass", found.reasons
+    assert found.counts == {"cells": 90, "phase rows": 180, "groups": 1260}
+    assert len(found.means) == 10
+
+
+def test_evidence_written_anew_without_a_fault_passes(pickled, declarations, tmp_path):
+    pickle.loads(pickled).write(tmp_path)
+    assert evaluate(tmp_path, declarations).status == "pass"
+
+
+@pytest.mark.parametrize(("name", "plant", "number"), PLANTED, ids=[f"{name} {n}" for name, _, n in PLANTED])
+def test_an_edit_is_caught_although_the_chain_holds(name, plant, number, evidence, pickled, declarations, tmp_path):
+    edited = pickle.loads(pickled)
+    plant(edited, number)
+    assert (edited.records, edited.manifest, edited.copies) != (evidence.records, evidence.manifest, evidence.copies)
+    edited.write(tmp_path)
+    found = evaluate(tmp_path, declarations)
+    assert found.status == "fail"
+    assert found.reasons
+
+
+@pytest.mark.parametrize(("name", "damage", "number"), DAMAGED, ids=[f"{name} {n}" for name, _, n in DAMAGED])
+def test_damaged_bytes_are_caught(name, damage, number, whole_run, evidence, declarations, tmp_path):
+    content = (whole_run / RECORDS).read_bytes()
+    damaged = damage(content, number)
+    assert damaged != content
+    evidence.write_bytes(tmp_path, damaged)
+    assert evaluate(tmp_path, declarations).status == "fail"
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_bit_of_the_manifest_is_caught(number, whole_run, evidence, declarations, tmp_path):
+    content = (whole_run / MANIFEST).read_bytes()
+    evidence.write_bytes(tmp_path, (whole_run / RECORDS).read_bytes())
+    place = (len(content) * number) // 12 + number
+    (tmp_path / MANIFEST).write_bytes(
+        content[:place] + bytes([content[place] ^ (1 << number % 7)]) + content[place + 1 :]
+    )
+    assert evaluate(tmp_path, declarations).status == "fail"
+
+
+def test_the_manifest_of_another_run_is_caught(whole_run, evidence, declarations, tmp_path):
+    run_fake(tmp_path / "other", "same-width")
+    evidence.write_bytes(tmp_path, (whole_run / RECORDS).read_bytes())
+    foreign = json.loads((tmp_path / "other" / MANIFEST).read_text())
+    mine = json.loads((whole_run / MANIFEST).read_text())
+    (tmp_path / MANIFEST).write_text(json.dumps({**foreign, "head": mine["head"], "records": mine["records"]}))
+    assert any(
+        "not the one that the records began with" in reason for reason in evaluate(tmp_path, declarations).reasons
+    )
+
+
+def test_a_part_holds_but_never_passes(tmp_path, declarations):
+    run_fake(tmp_path / "part", "same-width")
+    found = evaluate(tmp_path / "part", declarations)
+    assert (found.status, found.reasons, found.scope) == ("partial", (), "same-width")
+    assert found.counts == {"cells": 9, "phase rows": 18, "groups": 126}
+
+
+def test_a_part_relabelled_as_the_whole_fails(tmp_path, declarations):
+    run_fake(tmp_path / "part", "same-width")
+    part, whole = read_run(tmp_path / "part", FILES), read_run(tmp_path / "part", FILES)
+    part.manifest["plan"] |= {"scope": "all"}
+    part.begin_again()
+    part.write(tmp_path / "part")
+    assert evaluate(tmp_path / "part", declarations).status == "fail"
+    assert whole.manifest["plan"]["scope"] == "same-width"
+
+
+def test_fewer_designs_are_no_whole_ledger(tmp_path):
+    folder = tmp_path / "audit"
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).write_bytes((AUDIT / name).read_bytes())
+    text = (folder / "designs.toml").read_text().replace("    [64, 512, 64],\n", "")
+    (folder / "designs.toml").write_text(text)
+    declarations = run_fake(tmp_path / "run", audit=folder)
+    reasons = evaluate(tmp_path / "run", declarations).reasons
+    assert "81 cells; the ledger has 90" in reasons
+    assert "1134 groups; the ledger has 1260" in reasons
+
+
+def test_a_folder_that_is_no_run_is_said_so(tmp_path, declarations):
+    found = evaluate(tmp_path, declarations)
+    assert found.status == "fail"
+    assert "is not the folder of a run" in found.reasons[0]
+
+
+# One fault for every question that the evaluator asks, found by that question alone.
+BY_CHECK = {
+    check_completeness: EDITS["group lost"],
+    check_totals: EDITS["row lost"],
+    check_sequence: EDITS["group's number"],
+    check_sessions: SINGLE_EDITS["session's clock"],
+    check_orders: EDITS["orders exchanged"],
+    check_rows: EDITS["row's ratio"],
+    check_executions: EDITS["choice of the slower"],
+    check_parity: EDITS["parity's limit widened"],
+    check_gates: EDITS["gate's rule"],
+    check_cells: MANIFEST_EDITS["matched ten per cent apart"],
+    check_noise: EDITS["noise"],
+}
+
+
+@pytest.mark.parametrize("check", LEDGER_CHECKS, ids=lambda check: check.__name__)
+def test_every_check_finds_its_own_fault(check, pickled, declarations, tmp_path):
+    whole, edited = pickle.loads(pickled), pickle.loads(pickled)
+    BY_CHECK[check](edited, 1)
+    plan = Plan("all", declarations)
+    assert not list(check(Run(whole.manifest, whole.records, plan)))
+    assert list(check(Run(edited.manifest, edited.records, plan)))
