@@ -158,6 +158,20 @@ def test_an_unknown_value_that_is_not_used_does_no_harm():
     assert (out == np.where(THREAD < 5, 2, 0)).all()
 
 
+def test_a_piece_that_was_never_made_may_be_packed_and_is_nan():
+    out = np.zeros(THREADS, np.float32)
+    body = """
+    mov.b32 %r2, 0f40800000;
+    mov.b64 %d2, {%r7, %r2};
+    mov.b64 {%r3, %r4}, %d2;
+    mov.b32 %r1, %r4;
+    """
+    run(body + STORE, out)
+    assert (out == 4).all()
+    run(body + "add.f32 %r1, %r3, %r4;\n" + STORE, out)
+    assert np.isnan(out).all()
+
+
 def test_registers_that_the_compiler_leaves_open_are_unknown_not_refused():
     out = np.zeros(THREADS, np.int32)
     body = """

@@ -8,8 +8,9 @@ import numpy as np
 from alphabet_ptx.datatypes import Array, Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import CARRY, Binder, Block, Step
-from alphabet_ptx.parse import Instruction, Operand, Register, Vector
+from alphabet_ptx.parse import Immediate, Instruction, Operand, Register, Vector
 
+POISON = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
 Compute = Callable[..., "Array | tuple[Array, ...]"]
 
 
@@ -69,7 +70,7 @@ def flatten(operands: Iterable[Operand]) -> list[Operand]:
 def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     """The step of an instruction: its operands found, ready to run."""
     targets = flatten(instruction.operands[:1])
-    given = flatten(instruction.operands[1:])
+    given = [_or_poison(operand, instruction, block) for operand in flatten(instruction.operands[1:])]
     carried_in = [Register(CARRY)] if operation.carry_in else []
     if operation.carry_out:
         targets.append(Register(CARRY))
@@ -103,6 +104,16 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
                 block.learn(name, mask, unknown)
 
     return step
+
+
+def _or_poison(operand: Operand, instruction: Instruction, block: Block) -> Operand:
+    """An operand, or for a piece that the compiler packs without ever having made it the bits of a NaN.
+
+    LLVM packs such pieces beside others when nothing reads them; what does read them computes NaN, and is seen.
+    """
+    packs = instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector)
+    never = isinstance(operand, Register) and operand.name in block.rows and operand.name not in block.program.written
+    return POISON if packs and never else operand
 
 
 def _spread(

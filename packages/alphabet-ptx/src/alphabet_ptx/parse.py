@@ -7,6 +7,7 @@ nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) are made uniqu
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError, Source
@@ -97,6 +98,13 @@ class Program:
     labels: dict[str, int] = field(default_factory=dict)
     # Registers that the compiler leaves without a value on purpose, because nothing depends on it.
     implicit: set[str] = field(default_factory=set)
+
+    @cached_property
+    def written(self) -> set[str]:
+        """Registers that some instruction writes."""
+        targets = [operand for each in self.instructions for operand in each.operands[:1]]
+        pieces = [item for target in targets for item in (target.items if isinstance(target, Vector) else (target,))]
+        return {piece.name for piece in pieces if isinstance(piece, Register)}
 
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{]*)\{", re.DOTALL)
