@@ -1,0 +1,30 @@
+"""The accepted ledgers under audit/accepted: each holds, and its pages are what its evidence says."""
+
+from pathlib import Path
+
+import pytest
+from alphabet_audit import read_declarations
+from alphabet_audit.evaluate import PASS, evaluate
+from alphabet_audit.report import write_report
+
+AUDIT = Path(__file__).parents[3] / "audit"
+ACCEPTED = sorted(path.parent for path in AUDIT.glob("accepted/*/manifest.json"))
+
+
+def test_there_is_one():
+    assert ACCEPTED
+
+
+@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
+def test_an_accepted_ledger_passes(run):
+    found = evaluate(run, read_declarations(AUDIT))
+    assert found.reasons == ()
+    assert found.status == PASS
+    assert found.counts == {"cells": 90, "phase rows": 180, "groups": 1260}
+
+
+@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
+def test_its_pages_are_made_of_its_evidence(run, tmp_path):
+    write_report(run, read_declarations(AUDIT), AUDIT / "reference" / "paper_ledger.csv", tmp_path)
+    for name in ("report.html", "report.md"):
+        assert (tmp_path / name).read_text() == (run / name).read_text(), name
