@@ -15,7 +15,7 @@ def shade(ratio: float) -> str:
     """Blue above one, orange below, white at one; equal factors are equally strong."""
     strength = max(-1.0, min(1.0, math.log(ratio) / SATURATION))
     full = FAVOUR if strength > 0 else AGAINST
-    mixed = (round(255 + (channel - 255) * 0.75 * abs(strength)) for channel in full)
+    mixed = (round(255 + (channel - 255) * 0.55 * abs(strength)) for channel in full)
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
@@ -57,13 +57,13 @@ def draw_samples(groups: list[Record], caption: str) -> str:
 
 
 def draw_intervals(rows: list[Record]) -> str:
-    """The interval of every null row around one: what the protocol cannot tell apart."""
-    widest = max((abs(bound - 1.0) for row in rows for bound in row["interval"]), default=0.0)
-    reach = max(1.2 * widest, 0.02)
+    """The interval of every null row around one, on a logarithmic axis: what the protocol cannot tell apart."""
+    widest = max((abs(math.log(bound)) for row in rows for bound in row["interval"]), default=0.0)
+    reach = max(1.1 * widest, math.log(1.02))
     height, width, left = 16 * len(rows) + 30, 720, 250
 
     def place(ratio: float) -> float:
-        return left + (width - left - 20) * (ratio - 1.0 + reach) / (2.0 * reach)
+        return left + (width - left - 30) * (math.log(ratio) + reach) / (2.0 * reach)
 
     parts = [
         f'<line x1="{place(1.0):.1f}" x2="{place(1.0):.1f}" y1="0" y2="{height - 22}" stroke="#999" stroke-width="1"/>'
@@ -79,7 +79,7 @@ def draw_intervals(rows: list[Record]) -> str:
             f'<circle cx="{place(row["ratio"]):.1f}" cy="{y}" r="3.5" fill="{color}"/>'
         )
     parts += [
-        f'<text x="{place(mark):.1f}" y="{height - 8}" font-size="11" text-anchor="middle">{mark:.3f}</text>'
-        for mark in (1.0 - reach, 1.0, 1.0 + reach)
+        f'<text x="{place(mark):.1f}" y="{height - 8}" font-size="11" text-anchor="middle">{mark:.2f}</text>'
+        for mark in (math.exp(-reach), 1.0, math.exp(reach))
     ]
     return f'<svg viewBox="0 0 {width} {height}" class="wide" role="img" aria-label="noise">{"".join(parts)}</svg>'
