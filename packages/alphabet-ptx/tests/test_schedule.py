@@ -92,6 +92,34 @@ def test_threads_that_have_ended_are_not_waited_for():
     assert (out == np.where(THREAD < 32, 9, 0)).all()
 
 
+def test_who_comes_first_to_a_collective_waits():
+    """The loop's end lies before its head, and every second thread takes the short way there."""
+    body = f"""
+    mov.b32 %r1, 0;
+    mov.b32 %r2, 0;
+    and.b32 %r3, %r0, 1;
+    setp.eq.b32 %p1, %r3, 0;
+    bra $head;
+    $tail:
+    shfl.sync.bfly.b32 %r4, %r2, 1, 31, -1;
+    bar.sync 0;
+    add.s32 %r1, %r1, %r4;
+    add.s32 %r4, %r4, %r2;
+    setp.ge.s32 %p2, %r4, 33;
+    @%p2 bra $end;
+    $head:
+    add.s32 %r2, %r2, 1;
+    @%p1 bra $tail;
+    add.s32 %r2, %r2, 9;
+    bra $tail;
+    $end:
+    {STORE}
+    """
+    out = np.zeros(THREADS, np.int32)
+    run(body, out)
+    assert out.tolist() == [10 + 20 + 30, 1 + 2 + 3] * (THREADS // 2)
+
+
 def test_the_grid_is_walked_with_x_first():
     out = np.zeros((4, 3, 2), np.int32)
     body = """

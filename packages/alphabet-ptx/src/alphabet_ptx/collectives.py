@@ -9,7 +9,7 @@ import numpy as np
 
 from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.elementwise import flatten, parts
-from alphabet_ptx.errors import PtxError
+from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.parse import Immediate, Instruction, Operand
 
@@ -30,7 +30,7 @@ def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | 
     taking_part = np.any(lanes, axis=1)
     missing = (expected != lanes) & taking_part[:, None]
     if missing.any():
-        raise PtxError(
+        raise WaitError(
             f"{opcode} under divergence: it names threads of the warp that are not active with the others",
             thread=int(np.argmax(missing.ravel())),
         )
@@ -163,8 +163,8 @@ def _barrier(instruction: Instruction, block: Block) -> Step:
     def step(mask: Mask | None) -> None:
         if mask is not None and (mask != block.alive).any():
             missing = block.alive & ~mask
-            raise PtxError(
-                f"{instruction.opcode} under divergence: not all threads of the block arrive at it together",
+            raise WaitError(
+                f"{instruction.opcode} under divergence: not all threads of the block arrive at it",
                 thread=int(np.argmax(missing)),
             )
         block.clock.meet_block()

@@ -1,4 +1,4 @@
-"""The one error type of this package."""
+"""The error type of this package."""
 
 from dataclasses import dataclass
 
@@ -42,3 +42,7 @@ class PtxError(RuntimeError):
         }
         where = ", ".join(f"{name} {place}" for name, place in places.items() if place is not None)
         return f"{self.reason} ({where})" if where else self.reason
+
+
+class WaitError(PtxError):
+    """An instruction needs threads that are elsewhere: they may still come, and if they never do it is a fault."""

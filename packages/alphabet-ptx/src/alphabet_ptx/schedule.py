@@ -1,7 +1,8 @@
 """Run a block to its end: which threads execute which instruction next.
 
 Threads that diverge are grouped by program counter, and the group furthest behind runs first: that joins them again
-where their paths meet, since compilers put what follows a branch behind it.
+where their paths meet, as long as what follows a branch is put behind it. Where it is not, as at the end of a rotated
+loop, a group may come first to an instruction that needs the others too; it waits there until they have come.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alphabet_ptx.datatypes import Array, Mask
-from alphabet_ptx.errors import PtxError
+from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.instructions import BRANCHES, EXITS, bind
 from alphabet_ptx.machine import Block, Step
 from alphabet_ptx.parse import Instruction, Symbol
@@ -82,19 +83,31 @@ class Schedule:
     def _run(self) -> None:
         end = len(self.code)
         counters = np.zeros(self.block.threads, np.int64)
-        while True:
-            pc = int(counters.min())
-            if pc >= end:
-                return
+        waits: dict[int, WaitError] = {}  # where groups wait, and for what
+        while (alive := counters < end).any():
+            self.block.alive = alive
+            running = counters[~np.isin(counters, list(waits))]
+            pc = int(running.min(initial=end))
+            if pc >= end:  # nobody is left who could come
+                self.block.pc, error = next(iter(waits.items()))
+                raise error
             behind = counters == pc
-            ahead = counters[~behind]
-            self.block.alive = counters < end
-            self._run_group(pc, behind if ahead.size else None, int(ahead.min(initial=end)), counters)
+            try:
+                horizon = int(running.min(initial=end, where=running > pc))
+                self._run_group(pc, None if behind.all() else behind, horizon, counters, waits)
+            except WaitError as error:
+                pc = self.block.pc
+                self.hits[pc] -= 1  # it did not run
+                counters[behind], waits[pc] = pc, error
 
-    def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array) -> None:
-        """A group of threads, until it splits, ends or meets the threads ahead of it, which wait at `horizon`."""
+    def _run_group(
+        self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: dict[int, WaitError]
+    ) -> None:
+        """A group of threads, until it splits, ends or meets others: those ahead of it, or some that wait."""
         block, code, hits = self.block, self.code, self.hits
         while pc < horizon:
+            if waits.pop(pc, None):
+                break
             bound = code[pc]
             block.pc = pc
             hits[pc] += 1

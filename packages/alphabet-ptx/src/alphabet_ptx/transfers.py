@@ -6,7 +6,7 @@ import numpy as np
 
 from alphabet_ptx.datatypes import DTYPES, Array, Mask, size_of, unsigned
 from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
-from alphabet_ptx.errors import PtxError
+from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.memory import Copy, Memory
 from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Symbol
@@ -110,7 +110,7 @@ def _poisoned(value: Array, unknown: Mask | None, threads: Array) -> Array:
 
 def _require_together(instruction: Instruction, block: Block, mask: Mask | None) -> None:
     if mask is not None and (mask != block.alive).any():
-        raise PtxError(
+        raise WaitError(
             f"{instruction.opcode} under divergence is not covered", thread=int(np.argmax(block.alive & ~mask))
         )
 
