@@ -41,6 +41,8 @@ def count_bytes(launch: Launch) -> float:
     """Traffic of one launch."""
     dead = {name for flag, names in UNREAD.items() if not launch.flags.get(flag, True) for name in names}
     dead |= {name for flag, names in UNUSED.items() if launch.flags.get(flag, False) for name in names}
+    if launch.flags.get("WIDE", False):
+        dead.discard("pre")
     if not launch.flags.get("NORMED", True):
         dead.add("scale")
     tensors = {t.data_ptr(): t for name, t in launch.tensors.items() if name not in dead}

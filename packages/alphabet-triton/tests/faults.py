@@ -10,6 +10,7 @@ import torch
 from ptx_device import compile_launch
 
 SIZES, LENGTH = (1, 16, 4, 3), 140  # two blocks of every kernel that has more than one
+WIDE = (1, 160, 4, 3), 40  # features in three parts
 GATES = {
     "numbers": "logits, gradients or moved parameters differ from the float64 reference",
     "bounds": "an access lies outside every tensor",
@@ -25,6 +26,7 @@ class Fault:
     gate: str
     change: object
     masks: str = "both"
+    shape: tuple = (SIZES, LENGTH)
 
     def plant(self, launch, compiled):
         if self.change.__name__.startswith("code_"):
@@ -88,6 +90,13 @@ def unclipped(settings):
 
 def code_without_barriers(ptx):
     return "".join(line for line in ptx.splitlines(keepends=True) if "bar.sync" not in line)
+
+
+def code_without_its_own_barrier(ptx):
+    """The one that the source asks for, which stands where a statement begins; the others are the compiler's."""
+    broken = re.sub(r"(\.loc\s+\d+ \d+ 8\s[^\n]*\n\s*)bar\.sync[^\n]*\n", r"\1", ptx)
+    assert broken.count("bar.sync") == ptx.count("bar.sync") - 1
+    return broken
 
 
 def code_with_far_shuffles(ptx):
@@ -155,6 +164,19 @@ FAULTS = {
     "no barriers in the outer product": Fault("outer_bwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the reader's way back": Fault("reader_bwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the norm of gradients": Fault("adamw_kernel", "race", code_without_barriers, "none"),
+    "no barrier after the parts of wide features": Fault(
+        "edge_fwd_kernel", "race", code_without_its_own_barrier, "none", WIDE
+    ),
+    "no barrier after the parts on the way back": Fault(
+        "norm_bwd_kernel", "race", code_without_its_own_barrier, "none", WIDE
+    ),
+    "only the first part lifted": Fault("edge_fwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
+    "only the first part synthesized": Fault("reader_fwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
+    "only the first part normed on the way back": Fault("norm_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
+    "only the first part of the reader's way back": Fault(
+        "reader_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE
+    ),
+    "a missing part on the way back": Fault("edge_bwd_kernel", "numbers", drop_block, "none", WIDE),
     "shuffles from too far": Fault("scan_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
     "a lost sign": Fault("scan_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
     "unmasked stores": Fault("scan_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),

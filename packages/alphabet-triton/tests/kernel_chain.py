@@ -9,7 +9,8 @@ from alphabet_triton.forward import forward
 from alphabet_triton.inputs import read_masks
 from alphabet_triton.launching import on
 
-# (sizes, length, masks): all the lengths, M = 7, features that are no power of two, and carries over three chunks.
+# (sizes, length, masks): all the lengths, M = 7, features that are no power of two, carries over
+# three chunks, features and poles in parts.
 CASES = [
     ((2, 64, 16, 5), 33, "none"),
     ((1, 16, 4, 3), 1, "none"),
@@ -18,6 +19,7 @@ CASES = [
     ((2, 32, 7, 2), 127, "observed"),
     ((1, 20, 2, 2), 300, "none"),
     ((1, 16, 2, 9), 300, "both"),
+    ((2, 160, 72, 3), 33, "both"),
 ]
 
 

@@ -18,8 +18,11 @@ from trainers import assert_trajectories_agree
 
 # Measured 1.1e-6 of a tensor's largest entry; float32's own error at these lengths is about as large.
 CLOSE = 5e-6
-# Sizes that choose every entry of every table of blocks.
-WIDTHS = [((1, 16, 1, 2), 33), ((1, 24, 7, 3), 33), ((2, 64, 16, 5), 40), ((3, 48, 24, 2), 33), ((2, 128, 64, 4), 33)]
+# Sizes that choose every entry of every table of blocks; in the last two features and poles come in parts.
+WIDTHS = [
+    ((1, 16, 1, 2), 33), ((1, 24, 7, 3), 33), ((2, 64, 16, 5), 40), ((3, 48, 24, 2), 33), ((2, 128, 64, 4), 33),
+    ((2, 160, 72, 3), 33), ((1, 300, 5, 2), 20),
+]  # fmt: skip
 
 
 def run_case(sizes, length, masks, device):
@@ -60,8 +63,9 @@ def test_everything_is_the_references(sizes, length, masks):
 
 
 @pytest.mark.usefixtures("pretend_gpu")
-def test_logits_are_the_references():
-    model, (values, given) = make_model(2, 24, 7, 3), make_batch(2, 40, 2, "both")
+@pytest.mark.parametrize(("width", "modes"), [(24, 7), (160, 72)])
+def test_logits_are_the_references(width, modes):
+    model, (values, given) = make_model(2, width, modes, 3), make_batch(2, 40, 2, "both")
     device = PtxDevice()
     runtime = TritonRuntime(model, device=device, capture=run_eagerly)
     with torch.no_grad():
@@ -100,9 +104,9 @@ def test_planted_faults_are_caught(name):
     device = PtxDevice(fault=fault)
     if fault.gate == "bounds":
         with pytest.raises(PtxError, match="out of range"):
-            run_case(SIZES, LENGTH, fault.masks, device)
+            run_case(*fault.shape, fault.masks, device)
         return
-    found = run_case(SIZES, LENGTH, fault.masks, device)
+    found = run_case(*fault.shape, fault.masks, device)
     caught = {"numbers": not max(found.values()) < CLOSE, "race": bool(device.races)}
     assert caught[fault.gate], caught
 

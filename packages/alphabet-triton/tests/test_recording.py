@@ -104,28 +104,45 @@ def test_the_way_back_on_fake_cuda_tensors():
     assert [launch.flags["ALONE"] for launch in launches if "ALONE" in launch.flags] == [True, True, False, False]
 
 
-def test_a_whole_step_on_fake_tensors():
-    """Autograd cannot walk over fake CUDA tensors with a torch that was built without CUDA, so these are of the CPU."""
-    mode, model = FakeTensorMode(), make_model(C, D, M, K)
+def record_step(sizes, batch, length):
+    """The launches of a training step on fake tensors, and the model.
+
+    Autograd cannot walk over fake CUDA tensors with a torch that was built without CUDA, so these are of the CPU.
+    """
+    mode, model = FakeTensorMode(), make_model(*sizes)
     for module in model.modules():
         for store in (module._parameters, module._buffers):
             for name, tensor in store.items():
                 if tensor is not None:
                     pretended = fake(mode, *tensor.shape, device="cpu")
                     store[name] = torch.nn.Parameter(pretended) if store is module._parameters else pretended
-    values, mask = fake(mode, B, T, C, device="cpu"), fake(mode, B, T, device="cpu", dtype=torch.uint8)
+    values = fake(mode, batch, length, sizes[0], device="cpu")
+    mask = fake(mode, batch, length, device="cpu", dtype=torch.uint8)
 
     def step():
         forward(model, values, mask, mask).sum().backward()
         Tail(list(model.parameters())).run()
 
     with mode:
-        launches, _ = record(step)
+        return record(step)[0], model
+
+
+def test_a_whole_step_on_fake_tensors():
+    launches, model = record_step((C, D, M, K), B, T)
     assert [launch.name for launch in launches] == STEP
     for name, parameter in model.named_parameters():
         assert parameter.grad.shape == parameter.shape, name
     (tail,) = (launch for launch in launches if launch.name == "adamw_kernel")
     assert tail.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("batch", "length"), [(100_000, 64), (1, 2**24)])
+@pytest.mark.parametrize("width", [64, 256])
+def test_grids_stay_within_what_a_gpu_takes(batch, length, width):
+    for launch in record_step((1, width, 4, 2), batch, length)[0]:
+        first, *others = launch.grid
+        assert first < 2**31, launch.name
+        assert all(size < 2**16 for size in others), launch.name
 
 
 def make_trainer(capture=run_eagerly, **options):

@@ -2,36 +2,40 @@
 
 from alphabet_triton.launching import Blocks
 
-# By features rounded up to a power of two. BN is the block of the drive's rows, or of the states that are synthesized.
+# By features rounded up to a power of two; the last entry of a table is for all that are wider too, in parts of BD.
+# BN is the block of the drive's rows, or of the states that are synthesized.
 EDGE = {
-    16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
-    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
-    64: Blocks({"BT": 64, "BD": 64, "BN": 32}, warps=8),
+    16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8),
+    64: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8),
     128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
+    256: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8, stages=1),
 }
 READER = {
     16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
-    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8, stages=1),
     64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
     128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
+    256: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8),
 }
 NORM_BWD = {
     16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
     64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
     128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
+    256: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
 }
 EDGE_BWD = {
-    16: Blocks({"BT": 128, "BD": 16}, warps=4),
+    16: Blocks({"BT": 64, "BD": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32}, warps=4),
-    64: Blocks({"BT": 64, "BD": 64}, warps=8),
-    128: Blocks({"BT": 16, "BD": 128}, warps=8),
+    64: Blocks({"BT": 32, "BD": 64}, warps=4),
 }
 READER_BWD = {
     16: Blocks({"BT": 128, "BD": 16, "BN": 16}, warps=4),
-    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8),
     64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=8),
     128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
+    256: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=8),
 }
 FOLD = {
     16: Blocks({"BD": 16, "BM": 4}, warps=1),
@@ -54,7 +58,7 @@ def round_up(size: int) -> int:
 
 def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:
     """An entry of a table by features."""
-    return table[max(16, round_up(features))]
+    return table[min(max(16, round_up(features)), max(table))]
 
 
 def scan_blocks(table: dict[int, Blocks], modes: int) -> Blocks:
@@ -63,6 +67,6 @@ def scan_blocks(table: dict[int, Blocks], modes: int) -> Blocks:
 
 
 def head_blocks(modes: int, outputs: int) -> Blocks:
-    """Of `head_fwd_kernel`: all poles of both banks, and as many outputs as fit beside them."""
-    poles = round_up(2 * modes)
+    """Of the head's kernels: poles of both banks, and as many outputs as fit beside them."""
+    poles = min(round_up(2 * modes), 128)
     return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)

@@ -8,8 +8,6 @@ from alphabet_core import Alphabet
 from alphabet_core.coverage import Pathfinder, why_not_call, why_not_model
 from torch import Tensor
 
-MOST_FEATURES = 128
-
 
 def interpreting() -> bool:
     """Whether Triton was told to interpret kernels, which then run on CPU tensors."""
@@ -27,10 +25,7 @@ class TritonPath(Pathfinder):
 def why_not_fused(model: Alphabet) -> str | None:
     """Why a model takes the reference here, or None."""
     device = model.project.weight.device
-    reason = _why_not_machine(device) or why_not_model(model, device.type)
-    if reason is None and model.config.width > MOST_FEATURES:
-        reason = f"width is {model.config.width}; a program of the kernels holds at most {MOST_FEATURES} features"
-    return reason
+    return _why_not_machine(device) or why_not_model(model, device.type)
 
 
 def _why_not_machine(device: torch.device) -> str | None:

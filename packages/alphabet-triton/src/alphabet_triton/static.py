@@ -55,7 +55,7 @@ def list_configurations() -> Iterator[Launch]:
     """One launch of each: kernel, block sizes, flags and warps."""
     seen = set()
     for width in EDGE:
-        for modes in (mode for mode in (1, 2, 4, 8, 16, 32, 64) if 2 * mode <= width):
+        for modes in (1 << power for power in range(width.bit_length() - 1)):
             for outputs in (1, 5, 100):
                 for masked in (False, True):
                     model = Alphabet(AlphabetConfig(2, width, modes, outputs))

@@ -30,9 +30,10 @@ def test_pairs_are_counted(length):
     assert counts.tolist() == [[float(row[lag:] @ row[: max(0, length - lag)]) for lag in (0, 1, 2, 4)] for row in rows]
 
 
+@pytest.mark.parametrize("width", [24, 160])
 @pytest.mark.parametrize("masks", MASKS)
-def test_logits_of_the_runtime_are_the_references(masks):
-    model, (values, given) = make_model(2, 24, 5, 3), make_batch(2, 40, 2, masks)
+def test_logits_of_the_runtime_are_the_references(masks, width):
+    model, (values, given) = make_model(2, width, 5, 3), make_batch(2, 40, 2, masks)
     runtime = TritonRuntime(model)
     assert runtime.path(values, **given) == "fused"
     with torch.no_grad():
@@ -58,16 +59,18 @@ def test_no_drive_gives_the_reference_too():
     assert max(found.values()) < CLOSE, found
 
 
+@pytest.mark.parametrize("width", [16, 160])
 @pytest.mark.parametrize("size", [1e-20, 1e19, 1e25])
-def test_tiny_and_huge_values_give_the_reference_too(size):
-    model, values = make_model(1, 16, 2, 2), size * make_batch(1, 20, 1)[0]
+def test_tiny_and_huge_values_give_the_reference_too(size, width):
+    model, values = make_model(1, width, 2, 2), size * make_batch(1, 20, 1)[0]
     with torch.no_grad():
         assert float((TritonRuntime(model)(values) - model(values)).abs().max()) < 2e-6
 
 
+@pytest.mark.parametrize("width", [16, 160])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad):
-    model, (values, _) = make_model(1, 16, 2, 2), make_batch(2, 20, 1)
+def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad, width):
+    model, (values, _) = make_model(1, width, 2, 2), make_batch(2, 20, 1)
     values[1, 9, 0] = bad
     with value_checks(False):
         logits = TritonRuntime(model)(values)

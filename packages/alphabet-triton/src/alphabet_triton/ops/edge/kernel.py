@@ -8,42 +8,58 @@ import triton
 import triton.language as tl
 
 from alphabet_triton.launching import UNSPECIALIZED
-from alphabet_triton.ops.lift.kernel import SPACING, TAPS, activate, norm_scale, store_drive, tap_tokens
+from alphabet_triton.ops.lift.kernel import (
+    SPACING,
+    TAPS,
+    activate,
+    add_squares,
+    locate,
+    norm_scale,
+    store_drive,
+    tap_tokens,
+    which_count,
+)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def edge_fwd_kernel(
     values, valid, project, taps, bias, matrix, pre, lifted, scale, drive, T, TS, C, D, N,
-    MASKED: tl.constexpr, KEEP: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+    MASKED: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
+    BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """Lines 4-7: values (B, T, C) to lifted (B, D, T), the norm's scale (B, T) and the direct bank's drive (B, N, T).
 
     With KEEP also what the SiLU is applied to, pre (B, D, T), for the way back.
     """
-    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
-    m_d = o_d < D
+    i_t, i_b = locate(tl.cdiv(T, BT))
+    o_t = i_t * BT + tl.arange(0, BT)
     p_valid = valid + i_b * T
-    b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
-    for k in range(TAPS):
-        o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
-        b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
-        for c in range(C):
-            b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0) * b_tap
-            b_v = tl.load(values + (i_b * T + o_k) * C + c, mask=m_k, other=0.0)
-            b_x += b_w[:, None] * b_v[None, :]
     m_t = o_t < T
-    m_h = m_t
-    if MASKED:
-        m_h = m_h & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
-    b_h = activate(b_x, m_d[:, None] & m_h[None, :])
-    b_scale = norm_scale(b_h, D)
-    p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
-    if KEEP:
-        tl.store(pre + p_h, b_x, mask=m_d[:, None] & m_t[None, :])
-    tl.store(lifted + p_h, b_h, mask=m_d[:, None] & m_t[None, :])
+    b_h = tl.zeros([BD, BT], tl.float32)
+    b_sum, b_far = tl.zeros([BT], tl.float32), tl.zeros([BT], tl.float32)
+    for d in range(0, D if WIDE else 1, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
+        for k in range(TAPS):
+            o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
+            b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
+            for c in range(C):
+                b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0) * b_tap
+                b_v = tl.load(values + (i_b * T + o_k) * C + c, mask=m_k, other=0.0)
+                b_x += b_w[:, None] * b_v[None, :]
+        m_h = which_count(o_t, m_t, p_valid, MASKED)
+        b_h = activate(b_x, m_d[:, None] & m_h[None, :])
+        b_sum, b_far = add_squares(b_h, b_sum, b_far)
+        p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
+        if KEEP:
+            tl.store(pre + p_h, b_x, mask=m_d[:, None] & m_t[None, :])
+        tl.store(lifted + p_h, b_h, mask=m_d[:, None] & m_t[None, :])
+    m_h = which_count(o_t, m_t, p_valid, MASKED)
+    b_scale = norm_scale(b_sum, b_far, D)
     tl.store(scale + i_b * TS + o_t, b_scale, mask=m_t)
-    store_drive(b_h, b_scale, matrix, drive + i_b * N * TS, o_d, o_t, m_d, m_t, D, N, TS, BN)
+    p_lifted, p_drive = lifted + i_b * D * TS, drive + i_b * N * TS
+    store_drive(b_h, b_scale, p_lifted, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, False, BT, BD, BN)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
@@ -51,16 +67,19 @@ def edge_bwd_kernel(
     d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
     MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """d_pre (B, D, T) to d_values (B, T, C) and, a row per program, d_weights (.., D, 6 + C): taps, bias, project."""
-    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
+    """d_pre (B, D, T) to d_values (B, .., T, C) and d_weights (.., D, 6 + C), which are of taps, bias and project.
+
+    A program has some features of a block of tokens. Values' gradients are by features, weights' are by blocks.
+    """
+    parts = tl.cdiv(D, BD)
+    i_p, i_b = locate(tl.cdiv(T, BT) * parts)
+    i_t, i_d = i_p // parts, i_p % parts
+    o_t, o_d = i_t * BT + tl.arange(0, BT), i_d * BD + tl.arange(0, BD)
     m_t, m_d = o_t < T, o_d < D
-    m_s = m_t
-    if MASKED:
-        m_s = m_s & (tl.load(valid + i_b * T + o_t, mask=m_t, other=0) != 0)
+    m_s = which_count(o_t, m_t, valid + i_b * T, MASKED)
     p_d = d_pre + (i_b * D + o_d[:, None]) * TS
-    p_v = values + (i_b * T + o_t) * C
-    p_w = d_weights + ((i_b * tl.num_programs(0) + i_t) * D + o_d) * (TAPS + 1 + C)
+    p_v, p_dv = values + (i_b * T + o_t) * C, d_values + ((i_b * parts + i_d) * T + o_t) * C
+    p_w = d_weights + ((i_b * tl.cdiv(T, BT) + i_t) * D + o_d) * (TAPS + 1 + C)
     b_p = tl.zeros([BD, BT], tl.float32)  # the projected features
     for c in range(C):
         b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
@@ -79,4 +98,4 @@ def edge_bwd_kernel(
         b_v = tl.load(p_v + c, mask=m_s, other=0.0)
         tl.store(p_w + TAPS + 1 + c, tl.sum(b_dp * b_v[None, :], 1), mask=m_d)
         b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
-        tl.store(d_values + (i_b * T + o_t) * C + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)
+        tl.store(p_dv + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)

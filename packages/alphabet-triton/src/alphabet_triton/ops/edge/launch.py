@@ -28,11 +28,11 @@ def launch_edge(
     run(
         Launch(
             edge_fwd_kernel,
-            (tiles(length, blocks.sizes["BT"]), batch),
+            (tiles(length, blocks.sizes["BT"]) * batch,),
             {"values": values, "valid": mask, **weights, "pre": pre, "lifted": lifted, "scale": scale, "drive": drive},
             {"T": length, "TS": stride, "C": channels, "D": width, "N": states},
             blocks,
-            {"MASKED": masked, "KEEP": keep},
+            {"MASKED": masked, "KEEP": keep, "WIDE": width > blocks.sizes["BD"]},
         )
     )
     return pre, lifted, scale, drive
@@ -57,14 +57,14 @@ def launch_edge_backward(
     d_pre = return_norm(length, valid, matrix, pre, scale, d_drive, (d_lifted, d_scale))
     masked, (mask,) = masks_or_nothing(values, valid)
     blocks = feature_blocks(EDGE_BWD, width)
-    grid = (tiles(length, blocks.sizes["BT"]), batch)
-    d_values = torch.empty_like(values)
-    d_weights = values.new_empty(batch * grid[0], width, TAPS + 1 + channels)
+    rows, parts = tiles(length, blocks.sizes["BT"]) * batch, tiles(width, blocks.sizes["BD"])
+    d_values = values.new_empty(batch, parts, length, channels)
+    d_weights = values.new_empty(rows, width, TAPS + 1 + channels)
     saved = {"d_pre": d_pre, "values": values, "valid": mask, "project": project, "taps": taps}
     run(
         Launch(
             edge_bwd_kernel,
-            grid,
+            (rows * parts,),
             {**saved, "d_values": d_values, "d_weights": d_weights},
             {"T": length, "TS": row_stride(length), "C": channels, "D": width},
             blocks,
@@ -72,4 +72,4 @@ def launch_edge_backward(
         )
     )
     d_taps, d_bias, d_project = add_up(d_weights, TAPS, 1, channels)
-    return d_values, d_project, d_taps, d_bias.squeeze(1), d_matrix
+    return d_values.squeeze(1) if parts == 1 else d_values.sum(1), d_project, d_taps, d_bias.squeeze(1), d_matrix

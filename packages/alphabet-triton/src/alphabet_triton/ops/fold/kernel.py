@@ -1,4 +1,4 @@
-"""The zero-order hold of a unit step folded into the frame, and back; all features and some modes per program.
+"""The zero-order hold of a unit step folded into the frame, and back; some modes per program.
 
 With lambda = -alpha + i omega, p = exp(lambda) and g = (p - 1) / lambda, derivatives are p and (p - g) / lambda. A
 gradient of a complex quantity is the pair of its parts' gradients, and returns by the conjugate: matrix = g n A gives
@@ -64,20 +64,23 @@ def fold_fwd_kernel(
     frame, raw_decay, raw_frequency, gain, matrix, transition, D, M, BD: tl.constexpr, BM: tl.constexpr
 ):  # fmt: skip
     """Frame (D, 2M), poles (M,) and the norm's gain (D,) to matrix (2M, D) and transition (2M,)."""
-    o_m, o_d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BD)
-    m_m, m_d = o_m < M, o_d < D
+    o_m = tl.program_id(0) * BM + tl.arange(0, BM)
+    m_m = o_m < M
     b_alpha, b_omega, _, _ = load_pole(raw_decay, raw_frequency, o_m, m_m)
     b_pr, b_pi, b_gr, b_gi, _, _ = hold(b_alpha, b_omega)
     tl.store(transition + o_m, b_pr.to(tl.float32), mask=m_m)
     tl.store(transition + M + o_m, b_pi.to(tl.float32), mask=m_m)
-    m_w = m_m[:, None] & m_d[None, :]
-    p_frame = frame + o_d[None, :] * 2 * M + o_m[:, None]
-    b_ar, b_ai = tl.load(p_frame, mask=m_w, other=0.0), tl.load(p_frame + M, mask=m_w, other=0.0)
-    b_n = tl.load(gain + o_d, mask=m_d, other=0.0)[None, :]
     b_gr, b_gi = b_gr.to(tl.float32)[:, None], b_gi.to(tl.float32)[:, None]
-    p_matrix = matrix + o_m[:, None] * D + o_d[None, :]
-    tl.store(p_matrix, b_n * (b_gr * b_ar - b_gi * b_ai), mask=m_w)
-    tl.store(p_matrix + M * D, b_n * (b_gr * b_ai + b_gi * b_ar), mask=m_w)
+    for d in range(0, D, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        m_w = m_m[:, None] & m_d[None, :]
+        p_frame = frame + o_d[None, :] * 2 * M + o_m[:, None]
+        p_matrix = matrix + o_m[:, None] * D + o_d[None, :]
+        b_ar, b_ai = tl.load(p_frame, mask=m_w, other=0.0), tl.load(p_frame + M, mask=m_w, other=0.0)
+        b_n = tl.load(gain + o_d, mask=m_d, other=0.0)[None, :]
+        tl.store(p_matrix, b_n * (b_gr * b_ar - b_gi * b_ai), mask=m_w)
+        tl.store(p_matrix + M * D, b_n * (b_gr * b_ai + b_gi * b_ar), mask=m_w)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
@@ -87,25 +90,29 @@ def fold_bwd_kernel(
 ):  # fmt: skip
     """d_matrix (2M, D), d_transition (2M,) to d_frame (D, 2M), d_decay, d_frequency (M,), d_gain (.., D) by program."""
     i_m = tl.program_id(0)
-    o_m, o_d = i_m * BM + tl.arange(0, BM), tl.arange(0, BD)
-    m_m, m_d = o_m < M, o_d < D
-    m_w = m_m[:, None] & m_d[None, :]
+    o_m = i_m * BM + tl.arange(0, BM)
+    m_m = o_m < M
     b_alpha, b_omega, b_dalpha, b_domega = load_pole(raw_decay, raw_frequency, o_m, m_m)
     b_pr, b_pi, b_gr, b_gi, b_lr, b_li = hold(b_alpha, b_omega)
-    p_frame = o_d[None, :] * 2 * M + o_m[:, None]
-    p_matrix = d_matrix + o_m[:, None] * D + o_d[None, :]
-    b_ar = tl.load(frame + p_frame, mask=m_w, other=0.0)
-    b_ai = tl.load(frame + p_frame + M, mask=m_w, other=0.0)
-    b_wr, b_wi = tl.load(p_matrix, mask=m_w, other=0.0), tl.load(p_matrix + M * D, mask=m_w, other=0.0)
-    b_n = tl.load(gain + o_d, mask=m_d, other=0.0)[None, :]
     b_hr, b_hi = b_gr.to(tl.float32)[:, None], b_gi.to(tl.float32)[:, None]
-    tl.store(d_frame + p_frame, b_n * (b_hr * b_wr + b_hi * b_wi), mask=m_w)
-    tl.store(d_frame + p_frame + M, b_n * (b_hr * b_wi - b_hi * b_wr), mask=m_w)
-    b_dn = tl.sum((b_hr * b_ar - b_hi * b_ai) * b_wr + (b_hr * b_ai + b_hi * b_ar) * b_wi, 0)
-    tl.store(d_gain + i_m * D + o_d, b_dn, mask=m_d)
-    b_ar, b_ai = b_n * b_ar, b_n * b_ai
-    b_qr = tl.sum(b_ar * b_wr + b_ai * b_wi, 1).to(tl.float64)
-    b_qi = tl.sum(b_ar * b_wi - b_ai * b_wr, 1).to(tl.float64)
+    b_qr, b_qi = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
+    for d in range(0, D, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        m_w = m_m[:, None] & m_d[None, :]
+        p_frame = o_d[None, :] * 2 * M + o_m[:, None]
+        p_matrix = d_matrix + o_m[:, None] * D + o_d[None, :]
+        b_ar = tl.load(frame + p_frame, mask=m_w, other=0.0)
+        b_ai = tl.load(frame + p_frame + M, mask=m_w, other=0.0)
+        b_wr, b_wi = tl.load(p_matrix, mask=m_w, other=0.0), tl.load(p_matrix + M * D, mask=m_w, other=0.0)
+        b_n = tl.load(gain + o_d, mask=m_d, other=0.0)[None, :]
+        tl.store(d_frame + p_frame, b_n * (b_hr * b_wr + b_hi * b_wi), mask=m_w)
+        tl.store(d_frame + p_frame + M, b_n * (b_hr * b_wi - b_hi * b_wr), mask=m_w)
+        b_dn = tl.sum((b_hr * b_ar - b_hi * b_ai) * b_wr + (b_hr * b_ai + b_hi * b_ar) * b_wi, 0)
+        tl.store(d_gain + i_m * D + o_d, b_dn, mask=m_d)
+        b_ar, b_ai = b_n * b_ar, b_n * b_ai
+        b_qr += tl.sum(b_ar * b_wr + b_ai * b_wi, 1).to(tl.float64)
+        b_qi += tl.sum(b_ar * b_wi - b_ai * b_wr, 1).to(tl.float64)
     b_tr = tl.load(d_transition + o_m, mask=m_m, other=0.0).to(tl.float64)
     b_ti = tl.load(d_transition + M + o_m, mask=m_m, other=0.0).to(tl.float64)
     b_er = (b_pr - b_gr) * b_lr - (b_pi - b_gi) * b_li

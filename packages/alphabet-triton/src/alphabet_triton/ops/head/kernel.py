@@ -1,4 +1,4 @@
-"""Conditioning and the affine head, one sequence per program, and back.
+"""Conditioning and the affine head, some outputs of one sequence per program, and back.
 
 With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a gradient g of v gives
 
@@ -24,7 +24,7 @@ def log1p(b_x):
 
 @triton.jit
 def load_sums(sums, sums_2, p_sums, row, M, m_1, m_2, n):
-    """One of the seven sums over n pairs, for the poles of both banks."""
+    """One of the seven sums over n pairs, for poles of both banks."""
     b_1 = tl.load(sums + p_sums + row * M, mask=m_1, other=0.0)
     b_2 = tl.load(sums_2 + p_sums + row * M, mask=m_2, other=0.0)
     return ((b_1 + b_2) / n).to(tl.float32)
@@ -63,7 +63,7 @@ def radial_ratio(b_radius):
 
 @triton.jit
 def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: tl.constexpr):
-    """One of a pole's seven coordinates, for all poles: its share of the logits, in float64."""
+    """One of a pole's seven coordinates, for some poles: its share of the logits, in float64."""
     tl.store(p_descriptor + coordinate, b_x, mask=m_n)
     b_w = tl.load(p_weight + coordinate, mask=m_w, other=0.0).to(tl.float64)
     return b_total + tl.sum(b_w * b_x.to(tl.float64)[None, :], 1)
@@ -71,34 +71,38 @@ def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: t
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def head_fwd_kernel(
-    sums, sums_2, counts, weight, bias, descriptor, logits, M, K, BN: tl.constexpr, BK: tl.constexpr
+    sums, sums_2, counts, weight, bias, descriptor, logits, M, K,
+    WIDE: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Sums (B, 7, M) of either bank over counts (B, 4) to the descriptor (B, 2, M, 7) and logits (B, K)."""
-    i_k, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_n, o_k = tl.arange(0, BN), i_k * BK + tl.arange(0, BK)  # the poles of both banks, and outputs
-    m_n, m_k = o_n < 2 * M, o_k < K
-    m_1, m_2 = o_n < M, m_n & (o_n >= M)
-    m_w = m_k[:, None] & m_n[None, :]
-    p_sums = i_b * COORDINATES * M + o_n % M
-    p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES
-    p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
+    i_b, i_k = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    o_k = i_k * BK + tl.arange(0, BK)
+    m_k = o_k < K
     b_total = tl.load(bias + o_k, mask=m_k, other=0.0).to(tl.float64)
-    b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
-    b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
-    for lag in tl.static_range(3):
-        n = count_pairs(counts, i_b, 1 + lag)
-        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
-        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
-        b_radius, _, _ = split_radius(b_re, b_im)
-        b_ratio = radial_ratio(b_radius)
-        b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag)
-        b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag)
+    for start in range(0, 2 * M if WIDE else 1, BN):
+        o_n = start + tl.arange(0, BN)  # the poles of both banks
+        m_n = o_n < 2 * M
+        m_1, m_2 = o_n < M, m_n & (o_n >= M)
+        m_w = m_k[:, None] & m_n[None, :]
+        p_sums = i_b * COORDINATES * M + o_n % M
+        p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES
+        p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
+        b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
+        b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
+        for lag in tl.static_range(3):
+            n = count_pairs(counts, i_b, 1 + lag)
+            b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
+            b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
+            b_radius, _, _ = split_radius(b_re, b_im)
+            b_ratio = radial_ratio(b_radius)
+            b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag)
+            b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag)
     tl.store(logits + i_b * K + o_k, b_total.to(tl.float32), mask=m_k)
 
 
 @triton.jit
 def return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
-    """A coordinate's gradient for all poles: that of the logits through the weights."""
+    """A coordinate's gradient for some poles: that of the logits through the weights."""
     b_g = tl.zeros([BN], tl.float64)
     for start in range(0, K, BK):
         o_k = start + tl.arange(0, BK)
@@ -115,8 +119,8 @@ def head_bwd_kernel(
     sums, sums_2, counts, weight, d_logits, d_sums, d_sums_2, M, K, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
     """d_logits (B, K) to d_sums (B, 7, M) of either bank."""
-    i_b = tl.program_id(0).to(tl.int64)
-    o_n = tl.arange(0, BN)
+    i_b, i_n = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    o_n = i_n * BN + tl.arange(0, BN)
     m_n = o_n < 2 * M
     m_1, m_2 = o_n < M, m_n & (o_n >= M)
     p_sums = i_b * COORDINATES * M + o_n % M

@@ -20,10 +20,11 @@ def launch_head(sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bi
     run(
         Launch(
             head_fwd_kernel,
-            (tiles(outputs, blocks.sizes["BK"]), batch),
+            (batch, tiles(outputs, blocks.sizes["BK"])),
             {**given, "descriptor": descriptor, "logits": logits},
             {"M": modes, "K": outputs},
             blocks,
+            {"WIDE": 2 * modes > blocks.sizes["BN"]},
         )
     )
     return logits, descriptor
@@ -37,14 +38,15 @@ def launch_head_backward(
     batch, _, modes = sums.shape
     outputs = len(weight)
     d_sums, d_sums_2 = torch.empty_like(sums), torch.empty_like(sums_2)
+    blocks = head_blocks(modes, outputs)
     given = {"sums": sums, "sums_2": sums_2, "counts": counts, "weight": weight, "d_logits": d_logits}
     run(
         Launch(
             head_bwd_kernel,
-            (batch,),
+            (batch, tiles(2 * modes, blocks.sizes["BN"])),
             {**given, "d_sums": d_sums, "d_sums_2": d_sums_2},
             {"M": modes, "K": outputs},
-            head_blocks(modes, outputs),
+            blocks,
         )
     )
     return d_sums, d_sums_2, d_logits.mT @ descriptor.flatten(1), d_logits.sum(0)

@@ -11,46 +11,62 @@ import triton
 import triton.language as tl
 
 from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.ops.lift.kernel import locate, which_count
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def norm_bwd_kernel(
     pre, scale, valid, matrix, d_lifted, d_scale, d_drive, d_pre, T, TS, D, N,
-    MASKED: tl.constexpr, ALONE: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+    MASKED: tl.constexpr, ALONE: tl.constexpr, WIDE: tl.constexpr,
+    BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """d_drive (B, N, T) and, unless ALONE, d_lifted (B, D, T) and d_scale (B, T) to d_pre (B, D, T).
 
-    Where d_drive's gate is shut it is zero already.
+    Where d_drive's gate is shut it is zero already. If WIDE, d_pre holds g until the sum over all features is known.
     """
-    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
-    m_t, m_d = o_t < T, o_d < D
-    m_h = m_t
-    if MASKED:
-        m_h = m_h & (tl.load(valid + i_b * T + o_t, mask=m_t, other=0) != 0)
-    m_s = m_d[:, None] & m_h[None, :]
-    p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
-    b_x = tl.load(pre + p_h, mask=m_s, other=0.0)
+    i_t, i_b = locate(tl.cdiv(T, BT))
+    o_t = i_t * BT + tl.arange(0, BT)
+    m_t = o_t < T
+    m_h = which_count(o_t, m_t, valid + i_b * T, MASKED)
+    b_x, b_g = tl.zeros([BD, BT], tl.float32), tl.zeros([BD, BT], tl.float32)
+    b_ds = tl.zeros([BT], tl.float32)
+    for d in range(0, D if WIDE else 1, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
+        b_x = tl.load(pre + p_h, mask=m_d[:, None] & m_h[None, :], other=0.0)
+        b_g = tl.zeros([BD, BT], tl.float32)
+        for n in range(0, N, BN):
+            o_n = n + tl.arange(0, BN)
+            m_n = o_n < N
+            p_e = d_drive + (i_b * N + o_n[:, None]) * TS + o_t[None, :]
+            b_w = tl.load(matrix + o_n[None, :] * D + o_d[:, None], mask=m_d[:, None] & m_n[None, :], other=0.0)
+            b_e = tl.load(p_e, mask=m_n[:, None] & m_t[None, :], other=0.0)
+            b_g += tl.dot(b_w, b_e, input_precision="tf32x3")
+        b_ds += tl.sum(b_x * tl.sigmoid(b_x) * b_g, axis=0)
+        if WIDE:
+            tl.store(d_pre + p_h, b_g, mask=m_d[:, None] & m_t[None, :])
     b_r = tl.load(scale + i_b * TS + o_t, mask=m_h, other=0.0)
-    b_g = tl.zeros([BD, BT], tl.float32)
-    for n in range(0, N, BN):
-        o_n = n + tl.arange(0, BN)
-        m_n = o_n < N
-        b_w = tl.load(matrix + o_n[None, :] * D + o_d[:, None], mask=m_d[:, None] & m_n[None, :], other=0.0)
-        b_e = tl.load(
-            d_drive + (i_b * N + o_n[:, None]) * TS + o_t[None, :], mask=m_n[:, None] & m_t[None, :], other=0.0
-        )
-        b_g += tl.dot(b_w, b_e, input_precision="tf32x3")
-    b_sigma = tl.sigmoid(b_x)
-    b_h = b_x * b_sigma
-    b_ds = tl.sum(b_h * b_g, axis=0)
-    b_dh = b_r[None, :] * b_g
     if not ALONE:
         b_ds += tl.load(d_scale + i_b * TS + o_t, mask=m_h, other=0.0)
-        b_dh += tl.load(d_lifted + p_h, mask=m_s, other=0.0)
-    b_dh -= b_h * (b_r * b_r * b_r * b_ds / D)[None, :]
-    b_dx = tl.where(m_s, b_dh * (b_sigma + b_h * (1.0 - b_sigma)), 0.0)
-    tl.store(d_pre + p_h, b_dx, mask=m_d[:, None] & m_t[None, :])
+    b_pull = b_r * b_r * b_r * b_ds / D
+    if WIDE:
+        tl.debug_barrier()
+    for d in range(0, D if WIDE else 1, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        m_s = m_d[:, None] & m_h[None, :]
+        p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
+        if WIDE:
+            b_x = tl.load(pre + p_h, mask=m_s, other=0.0)
+            b_g = tl.load(d_pre + p_h, mask=m_s, other=0.0)
+        b_sigma = tl.sigmoid(b_x)
+        b_h = b_x * b_sigma
+        b_dh = b_r[None, :] * b_g - b_h * b_pull[None, :]
+        if not ALONE:
+            b_dh += tl.load(d_lifted + p_h, mask=m_s, other=0.0)
+        b_dx = tl.where(m_s, b_dh * (b_sigma + b_h * (1.0 - b_sigma)), 0.0)
+        tl.store(d_pre + p_h, b_dx, mask=m_d[:, None] & m_t[None, :])
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
@@ -59,8 +75,9 @@ def outer_bwd_kernel(
     NORMED: tl.constexpr, BT: tl.constexpr, BL: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """Out (B, L, R): the sum over t of left (B, L, T) times right (B, R, T), or if NORMED times scale silu(right)."""
-    i_l, i_r, i_b = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
-    o_l, o_r = i_l * BL + tl.arange(0, BL), i_r * BR + tl.arange(0, BR)
+    columns = tl.cdiv(R, BR)
+    i_p, i_b = locate(tl.cdiv(L, BL) * columns)
+    o_l, o_r = i_p // columns * BL + tl.arange(0, BL), i_p % columns * BR + tl.arange(0, BR)
     m_l, m_r = o_l < L, o_r < R
     b_out = tl.zeros([BL, BR], tl.float32)
     for start in range(0, T, BT):

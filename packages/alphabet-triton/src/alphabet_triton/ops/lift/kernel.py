@@ -2,6 +2,9 @@
 
 A program has one block of tokens with all features. Blocks are [features, tokens]: time is the contiguous axis of
 every buffer. A tap reads its source at the shifted tokens themselves, so no program needs its neighbours' results.
+
+Features that a program cannot hold (WIDE) come in parts of BD. What the parts have to do with each other is the norm,
+whose squares add up over them, and products, which read again what the program has stored.
 """
 
 import triton
@@ -10,18 +13,32 @@ import triton.language as tl
 TAPS = tl.constexpr(5)
 SPACING = tl.constexpr(4)
 EPSILON = tl.constexpr(1e-6)
-# Beyond this the squares of float32 features are summed scaled.
-LARGE = tl.constexpr(1e15)
+FAR = tl.constexpr(2.0**-80)  # a unit in which the square of no float32 overflows
+
+
+@triton.jit
+def locate(parts):
+    """The part and, in int64, the sequence of a program, of so many parts a sequence.
+
+    Grids over time have one axis: it takes 2^31 - 1 programs, where a second takes 65,535.
+    """
+    i_p = tl.program_id(0)
+    return i_p % parts, (i_p // parts).to(tl.int64)
+
+
+@triton.jit
+def which_count(o_t, m_t, p_valid, MASKED: tl.constexpr):
+    """Which of the tokens that are inside the sequence are valid."""
+    if MASKED:
+        m_t = m_t & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
+    return m_t
 
 
 @triton.jit
 def tap_tokens(o_t, k, T, p_valid, MASKED: tl.constexpr):
-    """The tokens that tap k reads for tokens o_t, and which of them count: inside the sequence and valid."""
+    """The tokens that tap k reads for tokens o_t, and which of them count."""
     o_k = o_t + SPACING * (k - TAPS // 2)
-    m_k = (o_k >= 0) & (o_k < T)
-    if MASKED:
-        m_k = m_k & (tl.load(p_valid + o_k, mask=m_k, other=0) != 0)
-    return o_k, m_k
+    return o_k, which_count(o_k, (o_k >= 0) & (o_k < T), p_valid, MASKED)
 
 
 @triton.jit
@@ -31,20 +48,59 @@ def activate(b_x, m_h):
 
 
 @triton.jit
-def norm_scale(b_h, D):
-    """1 / sqrt(mean of squares + epsilon) of every column, also where the squares overflow."""
-    b_most = tl.max(tl.abs(b_h), axis=0)
-    b_unit = tl.where(b_most > LARGE, b_most, 1.0)
-    b_u = b_h / b_unit[None, :]
-    return 1.0 / (b_unit * tl.sqrt(tl.sum(b_u * b_u, axis=0) / D + EPSILON / b_unit / b_unit))
+def add_squares(b_h, b_sum, b_far):
+    """The sums of every column's squares, as they are and scaled down, with those of more features."""
+    b_u = b_h * FAR
+    return b_sum + tl.sum(b_h * b_h, axis=0), b_far + tl.sum(b_u * b_u, axis=0)
 
 
 @triton.jit
-def store_drive(b_h, b_scale, p_matrix, p_drive, o_d, o_t, m_d, m_t, D, N, TS, BN: tl.constexpr):
+def norm_scale(b_sum, b_far, D):
+    """1 / sqrt(mean of squares + epsilon) of every column, also where the squares overflow."""
+    return tl.where(b_sum < float("inf"), 1.0 / tl.sqrt(b_sum / D + EPSILON), FAR / tl.sqrt(b_far / D))
+
+
+@triton.jit
+def multiply(
+    b_x, p_x, p_w, o_n, o_t, m_n, m_t, stride_n, stride_d, D, TS,
+    WIDE: tl.constexpr, ACTIVATE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BT: tl.constexpr,
+):  # fmt: skip
+    """Rows o_n of weights (N, D) @ features (D, T): those held in b_x or, if WIDE, those stored at p_x.
+
+    The program has met a barrier since it stored them. With ACTIVATE the SiLU of what is stored is multiplied.
+    """
+    if WIDE:
+        b_e = tl.zeros([BN, BT], tl.float32)
+        for d in range(0, D, BD):
+            o_d = d + tl.arange(0, BD)
+            m_d = o_d < D
+            p_f = p_x + o_d[:, None].to(tl.int64) * TS + o_t[None, :]
+            b_f = tl.load(p_f, mask=m_d[:, None] & m_t[None, :], other=0.0)
+            if ACTIVATE:
+                b_f *= tl.sigmoid(b_f)
+            b_w = tl.load(p_w + o_n[:, None] * stride_n + o_d[None, :] * stride_d, mask=m_n[:, None] & m_d[None, :],
+                          other=0.0)  # fmt: skip
+            b_e += tl.dot(b_w, b_f, input_precision="tf32x3")
+    else:
+        o_d = tl.arange(0, BD)
+        m_d = o_d < D
+        b_w = tl.load(p_w + o_n[:, None] * stride_n + o_d[None, :] * stride_d, mask=m_n[:, None] & m_d[None, :],
+                      other=0.0)  # fmt: skip
+        b_e = tl.dot(b_w, b_x, input_precision="tf32x3")
+    return b_e
+
+
+@triton.jit
+def store_drive(
+    b_h, b_scale, p_h, p_matrix, p_drive, o_t, m_t, m_h, D, N, TS,
+    WIDE: tl.constexpr, ACTIVATE: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
     """Drive (N, T) = scale * matrix (N, D) @ features (D, T), in blocks of rows."""
+    if WIDE:
+        tl.debug_barrier()
     for n in range(0, N, BN):
         o_n = n + tl.arange(0, BN)
         m_n = o_n < N
-        b_w = tl.load(p_matrix + o_n[:, None] * D + o_d[None, :], mask=m_n[:, None] & m_d[None, :], other=0.0)
-        b_e = tl.dot(b_w, b_h, input_precision="tf32x3") * b_scale[None, :]
-        tl.store(p_drive + o_n[:, None] * TS + o_t[None, :], b_e, mask=m_n[:, None] & m_t[None, :])
+        b_e = multiply(b_h, p_h, p_matrix, o_n, o_t, m_n, m_h, D, 1, D, TS, WIDE, ACTIVATE, BN, BD, BT)
+        p_e = p_drive + o_n[:, None].to(tl.int64) * TS + o_t[None, :]
+        tl.store(p_e, b_e * b_scale[None, :], mask=m_n[:, None] & m_t[None, :])

@@ -27,11 +27,11 @@ def return_norm(
     run(
         Launch(
             norm_bwd_kernel,
-            (tiles(length, blocks.sizes["BT"]), batch),
+            (tiles(length, blocks.sizes["BT"]) * batch,),
             {**saved, "d_lifted": d_lifted, "d_scale": d_scale, "d_drive": d_drive, "d_pre": d_pre},
             {"T": length, "TS": stride, "D": width, "N": len(matrix)},
             blocks,
-            {"MASKED": masked, "ALONE": uses is None},
+            {"MASKED": masked, "ALONE": uses is None, "WIDE": width > blocks.sizes["BD"]},
         )
     )
     return d_pre
@@ -45,7 +45,7 @@ def return_matrix(length: int, left: Tensor, right: Tensor, scale: Tensor | None
     run(
         Launch(
             outer_bwd_kernel,
-            (tiles(rows, sizes["BL"]), tiles(columns, sizes["BR"]), batch),
+            (tiles(rows, sizes["BL"]) * tiles(columns, sizes["BR"]) * batch,),
             {"left": left, "right": right, "scale": left if scale is None else scale, "out": out},
             {"T": length, "TS": stride, "L": rows, "R": columns},
             OUTER_BWD,

@@ -8,99 +8,122 @@ import triton
 import triton.language as tl
 
 from alphabet_triton.launching import UNSPECIALIZED
-from alphabet_triton.ops.lift.kernel import SPACING, TAPS, activate, norm_scale, store_drive, tap_tokens
+from alphabet_triton.ops.lift.kernel import (
+    SPACING,
+    TAPS,
+    activate,
+    add_squares,
+    locate,
+    multiply,
+    norm_scale,
+    store_drive,
+    tap_tokens,
+    which_count,
+)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
-def reader_fwd_kernel(
-    lifted, scale, states, valid, synthesis, through, taps, bias, matrix, pre, scale_2, drive, T, TS, D, N,
-    MASKED: tl.constexpr, KEEP: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+@triton.jit
+def synthesize(
+    lifted, scale, states, synthesis, through, i_b, o_d, o_t, m_d, m_t, D, N, TS, BN: tl.constexpr
 ):  # fmt: skip
-    """Lines 9-13: lifted (B, D, T) and direct states (B, N, T) to the cascaded bank's drive (B, N, T).
-
-    The synthesized stream exists only in registers, once for each tap. With KEEP what the SiLU is applied to, pre
-    (B, D, T), and the norm's scale_2 (B, T) are stored for the way back.
-    """
-    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
-    m_d = o_d < D
-    p_valid = valid + i_b * T
-    b_through = tl.load(through + o_d, mask=m_d, other=0.0)
-    b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
-    for k in range(TAPS):
-        o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
-        m_s = m_d[:, None] & m_k[None, :]
-        b_h = tl.load(lifted + (i_b * D + o_d[:, None]) * TS + o_k[None, :], mask=m_s, other=0.0)
-        b_r = tl.load(scale + i_b * TS + o_k, mask=m_k, other=0.0)
-        b_s = b_h * (1.0 + b_through[:, None] * b_r[None, :])
-        for n in range(0, N, BN):
-            o_n = n + tl.arange(0, BN)
-            m_n = o_n < N
-            b_w = tl.load(synthesis + o_d[:, None] * N + o_n[None, :], mask=m_d[:, None] & m_n[None, :], other=0.0)
-            b_z = tl.load(states + (i_b * N + o_n[:, None]) * TS + o_k[None, :], mask=m_n[:, None] & m_k[None, :],
-                          other=0.0)  # fmt: skip
-            b_s += tl.dot(b_w, b_z, input_precision="tf32x3")
-        b_x += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * tl.where(m_s, b_s, 0.0)
-    m_t = o_t < T
-    m_h = m_t
-    if MASKED:
-        m_h = m_h & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
-    b_h = activate(b_x, m_d[:, None] & m_h[None, :])
-    b_scale = tl.where(m_h, norm_scale(b_h, D), 0.0)
-    if KEEP:
-        tl.store(pre + (i_b * D + o_d[:, None]) * TS + o_t[None, :], b_x, mask=m_d[:, None] & m_t[None, :])
-        tl.store(scale_2 + i_b * TS + o_t, b_scale, mask=m_t)
-    store_drive(b_h, b_scale, matrix, drive + i_b * N * TS, o_d, o_t, m_d, m_t, D, N, TS, BN)
-
-
-@triton.jit(do_not_specialize=UNSPECIALIZED)
-def reader_bwd_kernel(
-    d_pre, lifted, scale, states, valid, synthesis, through, taps, d_stream, d_lifted, d_scale, d_states, d_weights,
-    T, TS, D, N, MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """d_pre (B, D, T) to the gradients of the stream, of the lifted features, of the norm's scale and of the states.
-
-    d_stream, d_lifted (B, D, T), d_scale (B, T), d_states (B, N, T); d_weights (.., D, 7), one row per program, is for
-    taps, bias and through. The stream H1 = h (1 + through s) + synthesis z is computed once more.
-    """
-    i_t, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    o_t, o_d = i_t * BT + tl.arange(0, BT), tl.arange(0, BD)
-    m_t, m_d = o_t < T, o_d < D
-    m_v = m_t
-    if MASKED:
-        m_v = m_v & (tl.load(valid + i_b * T + o_t, mask=m_t, other=0) != 0)
-    m_s = m_d[:, None] & m_v[None, :]
-    m_h = m_d[:, None] & m_t[None, :]
-    p_h = (i_b * D + o_d[:, None]) * TS
-    p_w = d_weights + ((i_b * tl.num_programs(0) + i_t) * D + o_d) * (TAPS + 2)
-    b_h = tl.load(lifted + p_h + o_t[None, :], mask=m_s, other=0.0)
+    """The stream h (1 + through s) + synthesis z of features o_d at tokens o_t, zero where masked; and h and s."""
+    p_h = lifted + (i_b * D + o_d[:, None]) * TS + o_t[None, :]
+    b_h = tl.load(p_h, mask=m_d[:, None] & m_t[None, :], other=0.0)
     b_r = tl.load(scale + i_b * TS + o_t, mask=m_t, other=0.0)
     b_through = tl.load(through + o_d, mask=m_d, other=0.0)
     b_s = b_h * (1.0 + b_through[:, None] * b_r[None, :])
     for n in range(0, N, BN):
         o_n = n + tl.arange(0, BN)
         m_n = o_n < N
+        p_z = states + (i_b * N + o_n[:, None]) * TS + o_t[None, :]
         b_w = tl.load(synthesis + o_d[:, None] * N + o_n[None, :], mask=m_d[:, None] & m_n[None, :], other=0.0)
-        b_z = tl.load(
-            states + (i_b * N + o_n[:, None]) * TS + o_t[None, :], mask=m_n[:, None] & m_v[None, :], other=0.0
-        )
+        b_z = tl.load(p_z, mask=m_n[:, None] & m_t[None, :], other=0.0)
         b_s += tl.dot(b_w, b_z, input_precision="tf32x3")
+    return b_s, b_h, b_r
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def reader_fwd_kernel(
+    lifted, scale, states, valid, synthesis, through, taps, bias, matrix, pre, scale_2, drive, T, TS, D, N,
+    MASKED: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
+    BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Lines 9-13: lifted (B, D, T) and direct states (B, N, T) to the cascaded bank's drive (B, N, T).
+
+    The synthesized stream exists only in registers, once for each tap. With KEEP what the SiLU is applied to, pre
+    (B, D, T), and the norm's scale_2 (B, T) are stored for the way back; if WIDE, pre is stored for the drive.
+    """
+    i_t, i_b = locate(tl.cdiv(T, BT))
+    o_t = i_t * BT + tl.arange(0, BT)
+    p_valid = valid + i_b * T
+    m_t = o_t < T
+    b_h = tl.zeros([BD, BT], tl.float32)
+    b_sum, b_far = tl.zeros([BT], tl.float32), tl.zeros([BT], tl.float32)
+    for d in range(0, D if WIDE else 1, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
+        for k in range(TAPS):
+            o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
+            b_s, _, _ = synthesize(lifted, scale, states, synthesis, through, i_b, o_d, o_k, m_d, m_k, D, N, TS, BN)
+            b_x += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * b_s
+        m_h = which_count(o_t, m_t, p_valid, MASKED)
+        b_h = activate(b_x, m_d[:, None] & m_h[None, :])
+        b_sum, b_far = add_squares(b_h, b_sum, b_far)
+        if KEEP or WIDE:
+            tl.store(pre + (i_b * D + o_d[:, None]) * TS + o_t[None, :], b_x, mask=m_d[:, None] & m_t[None, :])
+    m_h = which_count(o_t, m_t, p_valid, MASKED)
+    b_scale = tl.where(m_h, norm_scale(b_sum, b_far, D), 0.0)
+    if KEEP:
+        tl.store(scale_2 + i_b * TS + o_t, b_scale, mask=m_t)
+    p_pre, p_drive = pre + i_b * D * TS, drive + i_b * N * TS
+    store_drive(b_h, b_scale, p_pre, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, True, BT, BD, BN)
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def reader_bwd_kernel(
+    d_pre, lifted, scale, states, valid, synthesis, through, taps, d_stream, d_lifted, d_scale, d_states, d_weights,
+    T, TS, D, N,
+    MASKED: tl.constexpr, WIDE: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """d_pre (B, D, T) to the gradients of the stream, of the lifted features, of the norm's scale and of the states.
+
+    d_stream, d_lifted (B, D, T), d_scale (B, T), d_states (B, N, T); d_weights (.., D, 7), one row per program, is for
+    taps, bias and through. The stream is computed once more.
+    """
+    i_t, i_b = locate(tl.cdiv(T, BT))
+    o_t = i_t * BT + tl.arange(0, BT)
+    m_t = o_t < T
+    m_v = which_count(o_t, m_t, valid + i_b * T, MASKED)
     b_ds = tl.zeros([BD, BT], tl.float32)
-    for k in range(TAPS):
-        o_k = o_t - SPACING * (k - TAPS // 2)
-        m_k = m_d[:, None] & ((o_k >= 0) & (o_k < T))[None, :]
-        b_d = tl.load(d_pre + p_h + o_k[None, :], mask=m_k, other=0.0)
-        b_ds += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * b_d
-        tl.store(p_w + k, tl.sum(b_d * b_s, 1), mask=m_d)
-    tl.store(p_w + TAPS, tl.sum(tl.load(d_pre + p_h + o_t[None, :], mask=m_h, other=0.0), 1), mask=m_d)
-    b_ds = tl.where(m_s, b_ds, 0.0)
-    tl.store(p_w + TAPS + 1, tl.sum(b_ds * b_h * b_r[None, :], 1), mask=m_d)
-    tl.store(d_stream + p_h + o_t[None, :], b_ds, mask=m_h)
-    tl.store(d_lifted + p_h + o_t[None, :], b_ds * (1.0 + b_through[:, None] * b_r[None, :]), mask=m_h)
-    tl.store(d_scale + i_b * TS + o_t, tl.sum(b_ds * b_h * b_through[:, None], 0), mask=m_t)
+    b_dr = tl.zeros([BT], tl.float32)
+    for d in range(0, D if WIDE else 1, BD):
+        o_d = d + tl.arange(0, BD)
+        m_d = o_d < D
+        m_h = m_d[:, None] & m_t[None, :]
+        p_h = (i_b * D + o_d[:, None]) * TS
+        p_w = d_weights + (tl.program_id(0).to(tl.int64) * D + o_d) * (TAPS + 2)
+        b_s, b_h, b_r = synthesize(lifted, scale, states, synthesis, through, i_b, o_d, o_t, m_d, m_v, D, N, TS, BN)
+        b_ds = tl.zeros([BD, BT], tl.float32)
+        for k in range(TAPS):
+            o_k = o_t - SPACING * (k - TAPS // 2)
+            m_k = m_d[:, None] & ((o_k >= 0) & (o_k < T))[None, :]
+            b_d = tl.load(d_pre + p_h + o_k[None, :], mask=m_k, other=0.0)
+            b_ds += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * b_d
+            tl.store(p_w + k, tl.sum(b_d * b_s, 1), mask=m_d)
+        tl.store(p_w + TAPS, tl.sum(tl.load(d_pre + p_h + o_t[None, :], mask=m_h, other=0.0), 1), mask=m_d)
+        b_ds = tl.where(m_d[:, None] & m_v[None, :], b_ds, 0.0)
+        b_through = tl.load(through + o_d, mask=m_d, other=0.0)
+        tl.store(p_w + TAPS + 1, tl.sum(b_ds * b_h * b_r[None, :], 1), mask=m_d)
+        tl.store(d_stream + p_h + o_t[None, :], b_ds, mask=m_h)
+        tl.store(d_lifted + p_h + o_t[None, :], b_ds * (1.0 + b_through[:, None] * b_r[None, :]), mask=m_h)
+        b_dr += tl.sum(b_ds * b_h * b_through[:, None], 0)
+    tl.store(d_scale + i_b * TS + o_t, b_dr, mask=m_t)
+    if WIDE:
+        tl.debug_barrier()
+    p_stream = d_stream + i_b * D * TS
     for n in range(0, N, BN):
         o_n = n + tl.arange(0, BN)
         m_n = o_n < N
-        b_w = tl.load(synthesis + o_d[None, :] * N + o_n[:, None], mask=m_n[:, None] & m_d[None, :], other=0.0)
-        b_dz = tl.dot(b_w, b_ds, input_precision="tf32x3")
+        b_dz = multiply(b_ds, p_stream, synthesis, o_n, o_t, m_n, m_t, 1, N, D, TS, WIDE, False, BN, BD, BT)
         tl.store(d_states + (i_b * N + o_n[:, None]) * TS + o_t[None, :], b_dz, mask=m_n[:, None] & m_t[None, :])

@@ -31,24 +31,26 @@ def launch_reader(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sums (B, 7, M) and, only written to be kept, pre (B, D, T), scale (B, T), states (B, 2M, T) of the cascaded bank.
 
-    `drive` (B, 2M, T) is where the drive may be written.
+    `drive` (B, 2M, T) is where the drive may be written. Wide models need pre in any case.
     """
     synthesis, through, taps, bias, matrix = contiguous(synthesis, through, taps, bias, matrix)
     (batch, width, stride), rows = lifted.shape, len(matrix)
     drive = lifted.new_empty(batch, rows, stride) if drive is None else drive
-    pre, scale_2 = (torch.empty_like(lifted), torch.empty_like(scale)) if keep else (lifted, scale)
-    masked, (mask,) = masks_or_nothing(lifted, valid)
     blocks = feature_blocks(READER, width)
+    wide = width > blocks.sizes["BD"]
+    pre = torch.empty_like(lifted) if keep or wide else lifted
+    scale_2 = torch.empty_like(scale) if keep else scale
+    masked, (mask,) = masks_or_nothing(lifted, valid)
     features = {"lifted": lifted, "scale": scale, "states": states, "valid": mask}
     weights = {"synthesis": synthesis, "through": through, "taps": taps, "bias": bias, "matrix": matrix}
     run(
         Launch(
             reader_fwd_kernel,
-            (tiles(length, blocks.sizes["BT"]), batch),
+            (tiles(length, blocks.sizes["BT"]) * batch,),
             {**features, **weights, "pre": pre, "scale_2": scale_2, "drive": drive},
             {"T": length, "TS": stride, "D": width, "N": rows},
             blocks,
-            {"MASKED": masked, "KEEP": keep},
+            {"MASKED": masked, "KEEP": keep, "WIDE": wide},
         )
     )
     states_2, sums, _ = launch_scan(drive, transition, valid, valid, length, store=keep, count=False)
@@ -79,9 +81,9 @@ def launch_reader_backward(
     d_pre = return_norm(length, valid, matrix, pre, scale_2, d_drive, None)
     masked, (mask,) = masks_or_nothing(lifted, valid)
     blocks = feature_blocks(READER_BWD, width)
-    grid = (tiles(length, blocks.sizes["BT"]), batch)
+    grid = (tiles(length, blocks.sizes["BT"]) * batch,)
     d_stream, d_lifted, d_scale, d_states = (torch.empty_like(t) for t in (lifted, lifted, scale, states))
-    d_weights = lifted.new_empty(batch * grid[0], width, TAPS + 2)
+    d_weights = lifted.new_empty(*grid, width, TAPS + 2)
     features = {"d_pre": d_pre, "lifted": lifted, "scale": scale, "states": states, "valid": mask}
     weights = {"synthesis": synthesis, "through": through, "taps": taps}
     found = {"d_stream": d_stream, "d_lifted": d_lifted, "d_scale": d_scale, "d_states": d_states}
@@ -92,7 +94,7 @@ def launch_reader_backward(
             {**features, **weights, **found, "d_weights": d_weights},
             {"T": length, "TS": stride, "D": width, "N": len(matrix)},
             blocks,
-            {"MASKED": masked},
+            {"MASKED": masked, "WIDE": width > blocks.sizes["BD"]},
         )
     )
     d_synthesis = return_matrix(length, d_stream, states, None)

@@ -64,13 +64,13 @@ def scan_fwd_kernel(
 
     With COUNT the number of valid pairs of every lag goes to counts (B, 4). Everything before the first token is zero.
     """
-    i_m, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    i_b, i_m = tl.program_id(0).to(tl.int64), tl.program_id(1)
     o_s, o_m = tl.arange(0, BT), i_m * BM + tl.arange(0, BM)
     m_m = o_m < M
     b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)[:, None] + tl.zeros([BM, BT], tl.float32)
     b_pi = tl.load(transition + M + o_m, mask=m_m, other=0.0)[:, None] + tl.zeros([BM, BT], tl.float32)
     p_re = (i_b * 2 * M + o_m[:, None]) * TS
-    p_im = p_re + M * TS
+    p_im = p_re + M.to(tl.int64) * TS
     p_valid, p_gate = valid + i_b * T, gate + i_b * T
     b_cr, b_ci = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     b_qr, b_qi = tl.zeros([BM, BT], tl.float32), tl.zeros([BM, BT], tl.float32)
@@ -161,13 +161,13 @@ def scan_bwd_kernel(
     The adjoint a[t] = dz[t] + conj(p) a[t+1], zero past the end, runs from the last block to the first; dz collects
     2 g z for the energy and, for each lag, the partners on both sides.
     """
-    i_m, i_b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    i_b, i_m = tl.program_id(0).to(tl.int64), tl.program_id(1)
     o_s, o_m = tl.arange(0, BT), i_m * BM + tl.arange(0, BM)
     m_m = o_m < M
     b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)[:, None] + tl.zeros([BM, BT], tl.float32)
     b_pi = tl.zeros([BM, BT], tl.float32) - tl.load(transition + M + o_m, mask=m_m, other=0.0)[:, None]
     p_re = (i_b * 2 * M + o_m[:, None]) * TS
-    p_im = p_re + M * TS
+    p_im = p_re + M.to(tl.int64) * TS
     p_valid, p_gate = valid + i_b * T, gate + i_b * T
     p_sums = d_sums + i_b * MOMENTS * M + o_m
     b_energy = 2.0 * tl.load(p_sums, mask=m_m, other=0.0).to(tl.float32)

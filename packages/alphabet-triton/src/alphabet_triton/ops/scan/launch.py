@@ -32,7 +32,7 @@ def launch_scan(
     run(
         Launch(
             scan_fwd_kernel,
-            (tiles(modes, blocks.sizes["BM"]), batch),
+            (batch, tiles(modes, blocks.sizes["BM"])),
             {**given, "states": states, "sums": sums, "counts": counts},
             {"T": length, "TS": stride, "M": modes},
             blocks,
@@ -61,7 +61,7 @@ def launch_scan_backward(
     run(
         Launch(
             scan_bwd_kernel,
-            (tiles(modes, blocks.sizes["BM"]), batch),
+            (batch, tiles(modes, blocks.sizes["BM"])),
             {**saved, **grads, "d_drive": d_drive, "d_transition": d_transition},
             {"T": length, "TS": stride, "M": modes},
             blocks,
