@@ -120,6 +120,50 @@ def test_who_comes_first_to_a_collective_waits():
     assert out.tolist() == [10 + 20 + 30, 1 + 2 + 3] * (THREADS // 2)
 
 
+def test_a_barrier_does_not_wait_for_warps_that_end_without_it():
+    """They are still running when the first warp comes to the barrier, which lies before them."""
+    body = f"""
+    mov.b32 %r1, 9;
+    setp.lt.u32 %p1, %r0, 32;
+    bra $head;
+    $meet:
+    bar.sync 0;
+    {STORE}
+    ret;
+    $head:
+    @%p1 bra $meet;
+    mov.b32 %r1, 5;
+    {STORE}
+    """
+    out = np.zeros(THREADS, np.int32)
+    run(body, out)
+    assert (out == np.where(THREAD < 32, 9, 5)).all()
+
+
+def test_who_waits_goes_on_when_the_last_come_by_a_branch_that_others_do_not_take():
+    """Even lanes of the first warp wait at a shuffle, odd ones jump there, the second warp waits at a later barrier."""
+    body = f"""
+    and.b32 %r2, %r0, 1;
+    setp.eq.b32 %p1, %r2, 0;
+    setp.lt.u32 %p2, %r0, 32;
+    and.pred %p3, %p1, %p2;
+    mov.b32 %r1, %r0;
+    bra $head;
+    $meet:
+    shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1;
+    bra $end;
+    $head:
+    @%p3 bra $meet;
+    @%p2 bra $meet;
+    $end:
+    bar.sync 0;
+    {STORE}
+    """
+    out = np.zeros(THREADS, np.int32)
+    run(body, out)
+    assert (out == np.where(THREAD < 32, THREAD ^ 1, THREAD)).all()
+
+
 def test_the_grid_is_walked_with_x_first():
     out = np.zeros((4, 3, 2), np.int32)
     body = """

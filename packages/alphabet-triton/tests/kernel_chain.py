@@ -57,11 +57,11 @@ def differentiate(model, source, logits):
     return {"logits": logits.detach(), "values": source.grad, **gradients}
 
 
-def errors(found, exact):
-    """Largest differences, relative to a tensor's largest entry; infinite where something is not a number."""
+def errors(found, exact, least=1e-6):
+    """Largest differences, relative to a tensor's largest entry or `least`; infinite where one is not a number."""
     return {
         name: float(
-            ((found[name].double() - wanted).abs() / wanted.abs().max().clamp(min=1e-6)).nan_to_num(torch.inf).max()
+            ((found[name].double() - wanted).abs() / wanted.abs().max().clamp(min=least)).nan_to_num(torch.inf).max()
         )
         for name, wanted in exact.items()
     }

@@ -1,19 +1,22 @@
 """A training step as launches and recordings: order, buffers, cache keys. Nothing here runs a kernel."""
 
+import contextlib
+
 import pytest
 import torch
 from alphabet_core import AlphabetError
-from alphabet_triton import TritonTrainer
+from alphabet_triton import TritonRuntime, TritonTrainer
+from alphabet_triton.blocks import head_blocks
 from alphabet_triton.buffers import row_stride
 from alphabet_triton.forward import forward
 from alphabet_triton.graphs import run_eagerly, warm_up
 from alphabet_triton.inference import infer
-from alphabet_triton.launching import Recorder, record
+from alphabet_triton.launching import Recorder, at_home_of, record
 from alphabet_triton.ops.edge.launch import launch_edge_backward
 from alphabet_triton.ops.head.launch import launch_head_backward
 from alphabet_triton.ops.reader.launch import launch_reader_backward
 from alphabet_triton.ops.scan.launch import launch_scan_backward
-from alphabet_triton.static import list_inference
+from alphabet_triton.static import list_configurations, list_inference
 from alphabet_triton.tail import Tail
 from alphabet_triton.weights import BankWeights, Weights
 from examples import make_batch, make_model
@@ -134,6 +137,45 @@ def test_a_whole_step_on_fake_tensors():
         assert parameter.grad.shape == parameter.shape, name
     (tail,) = (launch for launch in launches if launch.name == "adamw_kernel")
     assert tail.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_every_configuration_of_the_head_is_listed():
+    listed = [launch.blocks for launch in list_configurations() if launch.name == "head_bwd_kernel"]
+    for modes in range(1, 200):
+        for outputs in (*range(1, 130), 1000):
+            assert head_blocks(modes, outputs) in listed, (modes, outputs)
+
+
+def test_the_current_device_becomes_the_tensors():
+    there = at_home_of(fake(FakeTensorMode(), 3, device="cuda:1"))
+    assert isinstance(there, torch.cuda.device)
+    assert there.idx == 1
+    assert isinstance(at_home_of(torch.zeros(3)), contextlib.nullcontext)
+
+
+@pytest.mark.parametrize("what", ["runtime", "trainer"])
+def test_everything_is_launched_at_the_models_home(what, monkeypatch, pretend_gpu):
+    homes, model = [], make_model(C, D, M, K)
+
+    @contextlib.contextmanager
+    def pretend(tensor):
+        homes.append(tensor.device)
+        yield
+        homes.pop()
+
+    class Watching(Recorder):
+        def run(self, launch):
+            assert homes
+            super().run(launch)
+
+    monkeypatch.setattr(f"alphabet_triton.{what}.at_home_of", pretend)
+    options = {"device": Watching(), "capture": run_eagerly}
+    if what == "runtime":
+        TritonRuntime(model, **options)(torch.randn(B, T, C))
+    else:
+        TritonTrainer(model, **options).step(torch.randn(B, T, C), torch.arange(B))
+    assert len(options["device"].launches) == len(FORWARD if what == "runtime" else STEP)
+    assert homes == []
 
 
 @pytest.mark.parametrize(("batch", "length"), [(100_000, 64), (1, 2**24)])

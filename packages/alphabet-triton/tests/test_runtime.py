@@ -27,6 +27,7 @@ def test_on_a_cpu_the_reference_runs_and_says_so():
 REASONS = {
     "clock": (make_model, {"time_delta": torch.ones(2, 30)}, "time_delta is given"),
     "double": (lambda: make_model().double(), {}, "the model is torch.float64"),
+    "outputs": (lambda: Alphabet(AlphabetConfig(2, 8, 2, 70_000)), {}, "outputs are 70000"),
     "lags": (lambda: Alphabet(AlphabetConfig(2, 64, 16, 5, lags=(1, 3))), {}, "lags are"),
     "variant": (
         lambda: Alphabet(AlphabetConfig.variant("one-scan", channels=2, width=8, modes=2, outputs=2)), {}, "structural",

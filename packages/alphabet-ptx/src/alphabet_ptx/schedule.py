@@ -5,11 +5,12 @@ where their paths meet, as long as what follows a branch is put behind it. Where
 loop, a group may come first to an instruction that needs the others too; it waits there until they have come.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from alphabet_ptx.datatypes import Array, Mask
+from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.instructions import BRANCHES, EXITS, bind
 from alphabet_ptx.machine import Block, Step
@@ -59,6 +60,20 @@ def locate(error: PtxError, instruction: Instruction) -> None:
     error.line, error.instruction, error.source = instruction.line, instruction.text, instruction.source
 
 
+@dataclass(frozen=True)
+class Wait:
+    """A group of threads at an instruction that needs others, too; `alive` are those who had not ended when it came."""
+
+    group: Mask
+    alive: Mask
+    error: WaitError
+
+    def is_over(self, there: Mask, alive: Mask) -> bool:
+        """Whether to try again: somebody has come, or has ended who shares no warp with those who wait."""
+        ended, waiting = (np.flatnonzero(threads) // WARP for threads in (self.alive & ~alive, self.group))
+        return bool((there != self.group).any() or (ended.size and not np.isin(ended, waiting).any()))
+
+
 class Schedule:
     """Runs blocks of one bound program; counts how often each instruction ran."""
 
@@ -83,14 +98,15 @@ class Schedule:
     def _run(self) -> None:
         end = len(self.code)
         counters = np.zeros(self.block.threads, np.int64)
-        waits: dict[int, WaitError] = {}  # where groups wait, and for what
+        waits: dict[int, Wait] = {}
         while (alive := counters < end).any():
             self.block.alive = alive
+            waits = {pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive)}
             running = counters[~np.isin(counters, list(waits))]
             pc = int(running.min(initial=end))
             if pc >= end:  # nobody is left who could come
-                self.block.pc, error = next(iter(waits.items()))
-                raise error
+                self.block.pc, wait = next(iter(waits.items()))
+                raise wait.error
             behind = counters == pc
             try:
                 horizon = int(running.min(initial=end, where=running > pc))
@@ -98,16 +114,13 @@ class Schedule:
             except WaitError as error:
                 pc = self.block.pc
                 self.hits[pc] -= 1  # it did not run
-                counters[behind], waits[pc] = pc, error
+                counters[behind] = pc
+                waits[pc] = Wait(counters == pc, alive, error)
 
-    def _run_group(
-        self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: dict[int, WaitError]
-    ) -> None:
+    def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: Collection[int]) -> None:
         """A group of threads, until it splits, ends or meets others: those ahead of it, or some that wait."""
         block, code, hits = self.block, self.code, self.hits
-        while pc < horizon:
-            if waits.pop(pc, None):
-                break
+        while pc < horizon and pc not in waits:
             bound = code[pc]
             block.pc = pc
             hits[pc] += 1

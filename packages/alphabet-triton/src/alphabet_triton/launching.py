@@ -1,11 +1,12 @@
 """A launch as a value, and where launches go: to a GPU by Triton, or to anything else with a `run`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 # Sizes that kernels are not compiled anew for: one shape's kernel is every shape's, and what is proven of it holds.
@@ -92,6 +93,11 @@ def on(device: Device) -> Iterator[None]:
         yield
     finally:
         _device.reset(token)
+
+
+def at_home_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Make a tensor's CUDA device torch's current one, where Triton launches and streams and graphs are made."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
 def run(launch: Launch) -> None:

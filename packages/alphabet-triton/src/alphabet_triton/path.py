@@ -8,6 +8,8 @@ from alphabet_core import Alphabet
 from alphabet_core.coverage import Pathfinder, why_not_call, why_not_model
 from torch import Tensor
 
+MOST_OUTPUTS = 65_535
+
 
 def interpreting() -> bool:
     """Whether Triton was told to interpret kernels, which then run on CPU tensors."""
@@ -25,7 +27,10 @@ class TritonPath(Pathfinder):
 def why_not_fused(model: Alphabet) -> str | None:
     """Why a model takes the reference here, or None."""
     device = model.project.weight.device
-    return _why_not_machine(device) or why_not_model(model, device.type)
+    reason = _why_not_machine(device) or why_not_model(model, device.type)
+    if reason is None and model.config.outputs > MOST_OUTPUTS:
+        reason = f"outputs are {model.config.outputs}; a grid of the head takes at most {MOST_OUTPUTS}"
+    return reason
 
 
 def _why_not_machine(device: torch.device) -> str | None:

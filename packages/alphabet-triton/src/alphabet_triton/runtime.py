@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
 from alphabet_triton.inputs import Inputs
-from alphabet_triton.launching import Device, TritonDevice, record
+from alphabet_triton.launching import Device, TritonDevice, at_home_of, record
 from alphabet_triton.path import TritonPath
 from alphabet_triton.weights import Weights, copy_weights, read_weights
 
@@ -57,14 +57,15 @@ class TritonRuntime(TritonPath):
         sequence = read_sequence(
             values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
         )
-        self._follow_parameters()
-        given = Inputs.read(sequence)
-        recording = self._recordings.get(given.key)
-        if recording is None:
-            recording = self._recordings[given.key] = self._record(given)
-        recording.inputs.copy_(given)
-        recording.replay()
-        return recording.logits.clone()
+        with at_home_of(sequence.values):
+            self._follow_parameters()
+            given = Inputs.read(sequence)
+            recording = self._recordings.get(given.key)
+            if recording is None:
+                recording = self._recordings[given.key] = self._record(given)
+            recording.inputs.copy_(given)
+            recording.replay()
+            return recording.logits.clone()
 
     def refresh(self) -> None:
         """Read the parameters again at the next call."""

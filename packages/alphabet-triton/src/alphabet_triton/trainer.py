@@ -15,7 +15,7 @@ from torch.autograd.graph import increment_version
 
 from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
 from alphabet_triton.inputs import Inputs, read_masks
-from alphabet_triton.launching import Device, TritonDevice, on
+from alphabet_triton.launching import Device, TritonDevice, at_home_of, on
 from alphabet_triton.path import TritonPath, why_not_fused
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TritonTrainer(TritonPath, TrainingStep):
         """Do the step and return the batch's mean loss before it, detached."""
         companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
         settings = read_adamw(self.optimizer)
-        with on(self._device):
+        with self._at_work():
             # What only torch's optimizer can do, or does to some parameters, cannot be recorded.
             fused = self.why_not(values, time_delta) is None and self._all_train(values)
             if fused and settings is not None and self._take_over(settings):
@@ -98,7 +98,7 @@ class TritonTrainer(TritonPath, TrainingStep):
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
-        with on(self._device):
+        with self._at_work():
             if values.requires_grad or self.why_not(values, companions.get("time_delta")) is not None:
                 return super().accumulate(values, targets, share, **companions)
             loss = self.measure(self.predict(values, **companions), targets) * share
@@ -130,7 +130,7 @@ class TritonTrainer(TritonPath, TrainingStep):
             self._tail = None  # which would not know of this step
             return
         assert self._tail is not None
-        with on(self._device):
+        with self._at_work():
             self._tail.run()
         self._tail.show_gradients()
         self.alphabet.constrain()
@@ -180,6 +180,11 @@ class TritonTrainer(TritonPath, TrainingStep):
     def _all_train(self, values: Tensor) -> bool:
         """Whether a step is about all the parameters, and nothing else."""
         return all(parameter.requires_grad for parameter in self.parameters) and not values.requires_grad
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with at_home_of(self.parameters[0]), on(self._device):
+            yield
 
     def _frames(self) -> list[Frame]:
         return [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]

@@ -67,6 +67,15 @@ def test_tiny_and_huge_values_give_the_reference_too(size, width):
         assert float((TritonRuntime(model)(values) - model(values)).abs().max()) < 2e-6
 
 
+@pytest.mark.parametrize("masks", ["none", "valid"])
+@pytest.mark.parametrize("size", [1e-20, 1e15, 1e19, 1e36])
+def test_gradients_of_tiny_and_huge_values_are_the_references_too(size, masks):
+    model, (values, given) = make_model(1, 16, 2, 2), make_batch(1, 20, 1, masks)
+    values = size * values.nan_to_num()
+    found = errors(run_kernels(model, values, given, TritonDevice()), run_reference(model, values, given), least=1e-37)
+    assert max(found.values()) < 1e-4, found
+
+
 @pytest.mark.parametrize("width", [16, 160])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad, width):

@@ -56,7 +56,7 @@ def edge_fwd_kernel(
             tl.store(pre + p_h, b_x, mask=m_d[:, None] & m_t[None, :])
         tl.store(lifted + p_h, b_h, mask=m_d[:, None] & m_t[None, :])
     m_h = which_count(o_t, m_t, p_valid, MASKED)
-    b_scale = norm_scale(b_sum, b_far, D)
+    b_scale = tl.where(m_h, norm_scale(b_sum, b_far, D), 0.0)
     tl.store(scale + i_b * TS + o_t, b_scale, mask=m_t)
     p_lifted, p_drive = lifted + i_b * D * TS, drive + i_b * N * TS
     store_drive(b_h, b_scale, p_lifted, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, False, BT, BD, BN)
