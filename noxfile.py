@@ -100,7 +100,7 @@ def isolated(session: nox.Session, package: str) -> None:
     """One package alone in a fresh environment: installed, imported, its README example run."""
     install(session, *with_siblings(package))
     session.run("pip", "check")
-    script, readme = ROOT / "tests" / "run_isolated.py", ROOT / "packages" / package / "README.md"
+    script, readme = ROOT / "testing" / "run_isolated.py", ROOT / "packages" / package / "README.md"
     # -I: neither the working directory nor the user's site-packages can stand in for a missing dependency.
     session.run("python", "-I", str(script), package, str(readme))
 

@@ -3,15 +3,14 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from alphabet_ptx import Report
+from alphabet_testing.places import ROOT
 from run_isolated import python_blocks
 from torch import nn
 
-ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 PAGES = [
     path
@@ -61,7 +60,7 @@ def test_continuous_integration_runs_the_readmes_command():
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_a_package_loads_only_what_it_declares(package):
     code = (
-        "import sys; sys.path.insert(0, 'tests'); from run_isolated import undeclared_imports; "
+        "import sys; sys.path.insert(0, 'testing'); from run_isolated import undeclared_imports; "
         f"extra = undeclared_imports('{package.replace('-', '_')}', '{package}'); sys.exit(str(extra) if extra else 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

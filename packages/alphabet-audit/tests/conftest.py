@@ -1,7 +1,7 @@
 """One whole run of the ledger on the fake bench, which the tests read and none changes."""
 
 import pytest
-from fake_bench import run_fake
+from alphabet_testing.audit.fake_bench import run_fake
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """The accepted ledgers under audit/accepted: each holds, and its pages are what its evidence says."""
 
-from pathlib import Path
-
 import pytest
 from alphabet_audit import read_declarations
 from alphabet_audit.evaluate import PASS, evaluate
 from alphabet_audit.report import write_report
+from alphabet_testing.places import AUDIT
 
-AUDIT = Path(__file__).parents[3] / "audit"
 ACCEPTED = sorted(path.parent for path in AUDIT.glob("accepted/*/manifest.json"))
 
 

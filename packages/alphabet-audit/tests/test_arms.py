@@ -18,8 +18,8 @@ from alphabet_audit.manifest import make_manifest
 from alphabet_audit.plan import Plan
 from alphabet_audit.runtimes import cpu_runtime
 from alphabet_baselines import FAMILIES
-from broken_runtimes import make_broken
-from fake_bench import AUDIT, FakeClock, Silence
+from alphabet_testing.audit.broken_runtimes import make_broken
+from alphabet_testing.audit.fake_bench import AUDIT, FakeClock, Silence
 
 
 @pytest.fixture(scope="module")

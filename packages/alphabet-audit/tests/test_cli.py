@@ -6,7 +6,7 @@ import sys
 import pytest
 from alphabet_audit.cli import app, main
 from alphabet_audit.evidence import RECORDS
-from fake_bench import AUDIT, run_fake
+from alphabet_testing.audit.fake_bench import AUDIT, run_fake
 from typer.testing import CliRunner
 
 

@@ -8,7 +8,7 @@ from alphabet_audit.paper import read_paper
 from alphabet_audit.plan import Plan
 from alphabet_audit.timing import PROTOCOL
 from alphabet_baselines import FAMILIES
-from fake_bench import AUDIT
+from alphabet_testing.audit.fake_bench import AUDIT
 
 DECLARED = read_declarations(AUDIT)
 PAPER = AUDIT / "reference" / "paper_ledger.csv"

@@ -23,11 +23,11 @@ from alphabet_audit.checks import (
 from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import MANIFEST, RECORDS
 from alphabet_audit.plan import Plan
-from byte_faults import DAMAGE
-from evidence_copy import read_run
-from fake_bench import AUDIT, run_fake
-from manifest_faults import MANIFEST_EDITS
-from record_faults import EDITS, SINGLE_EDITS
+from alphabet_testing.audit.byte_faults import DAMAGE
+from alphabet_testing.audit.evidence_copy import read_run
+from alphabet_testing.audit.fake_bench import AUDIT, run_fake
+from alphabet_testing.audit.manifest_faults import MANIFEST_EDITS
+from alphabet_testing.audit.record_faults import EDITS, SINGLE_EDITS
 
 PLANTED = [
     *((name, plant, number) for number, (name, plant) in enumerate(EDITS.items())),

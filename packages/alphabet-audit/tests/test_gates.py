@@ -12,8 +12,8 @@ from alphabet_audit.quantities import GATE_QUANTITIES, PARAMETERS
 from alphabet_audit.runtimes import cpu_runtime
 from alphabet_audit.tolerances import Reading, Tolerance, judge
 from alphabet_core import Alphabet, AlphabetConfig
-from broken_runtimes import BROKEN, make_broken
-from fake_bench import AUDIT
+from alphabet_testing.audit.broken_runtimes import BROKEN, make_broken
+from alphabet_testing.audit.fake_bench import AUDIT
 
 RULES = read_declarations(AUDIT).tolerances
 WITHOUT_NUMBERS = ("crash", "the reference in disguise")

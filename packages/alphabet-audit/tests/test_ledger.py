@@ -8,12 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
 from alphabet_audit.evidence import MANIFEST, RECORDS, read_records
-from fake_bench import AUDIT, ENVIRONMENT, FakeClock, Silence, run_fake
+from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, FakeClock, Silence, run_fake
 
 KILLS = 20
 
@@ -33,7 +32,7 @@ def count_lines(folder):
 
 def kill_at_work(folder, records, delay):
     """Start or resume the run, and kill it some moments after it has written so many records."""
-    command = [sys.executable, str(Path(__file__).with_name("fake_bench.py"))]
+    command = [sys.executable, "-m", "alphabet_testing.audit.fake_bench"]
     environment = {**os.environ, "RUN": str(folder), "SCOPE": "same-width"}
     before = count_lines(folder)
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)

@@ -19,8 +19,8 @@ from alphabet_audit.quantities import GATE_QUANTITIES
 from alphabet_audit.runtimes import triton_runtime
 from alphabet_audit.screen import parity_table
 from alphabet_audit.tolerances import judge
-from evidence_copy import read_run
-from fake_bench import AUDIT, ENVIRONMENT, HASH, FakeBench
+from alphabet_testing.audit.evidence_copy import read_run
+from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, HASH, FakeBench
 from rich.console import Console
 
 DECLARED = read_declarations(AUDIT)

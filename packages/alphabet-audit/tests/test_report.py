@@ -12,8 +12,8 @@ from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import RECORDS, read_records
 from alphabet_audit.pictures import draw_samples, shade
 from alphabet_audit.report import write_report
-from evidence_copy import read_run
-from fake_bench import AUDIT, ENVIRONMENT, FakeBench, run_fake
+from alphabet_testing.audit.evidence_copy import read_run
+from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console
 
 PAPER = AUDIT / "reference" / "paper_ledger.csv"

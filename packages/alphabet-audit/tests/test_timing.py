@@ -6,7 +6,7 @@ import pytest
 from alphabet_audit.clock import MonotonicClock
 from alphabet_audit.ratios import geometric_mean, group_ratio, summarize
 from alphabet_audit.timing import PROTOCOL, Pair, calibrate_repeats, count_repeats, run_groups, warm_up
-from fake_bench import FakeClock
+from alphabet_testing.audit.fake_bench import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ import torch
 from alphabet_baselines import FAMILIES, fft, s4d, selective_scan
 from alphabet_baselines.diagonal import STATIC_SCANS
 from alphabet_core.pairs import from_complex
+from alphabet_testing.controls import CASES, DEFINITIONS, algorithms_here, draw, make_control
 from hypothesis import given
 from hypothesis import strategies as st
-from small_controls import CASES, DEFINITIONS, algorithms_here, draw, make_control
 from torch.nn import functional as F
 
 PAIRS = [

@@ -6,9 +6,9 @@ import pytest
 import torch
 from alphabet_baselines import FAMILIES, METADATA, build
 from alphabet_core import AlphabetError, TrainingStep, value_checks
+from alphabet_testing.controls import CASES, CHANNELS, OUTPUTS, draw, make_control
 from hypothesis import given
 from hypothesis import strategies as st
-from small_controls import CASES, CHANNELS, OUTPUTS, draw, make_control
 
 every_case = pytest.mark.parametrize(("family", "choice"), CASES, ids=lambda value: str(value))
 every_family = pytest.mark.parametrize("family", FAMILIES)

@@ -6,7 +6,7 @@ import pytest
 from aeon.datasets import load_gunpoint
 from alphabet_baselines import FAMILIES
 from alphabet_baselines.sanity import CONTROL_PUBLISHED, control_scores, six_candidates, train_and_score
-from datasets import read_dataset
+from alphabet_testing.datasets import read_dataset
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -16,7 +16,7 @@ from alphabet_baselines.mamba import MambaMixer
 from alphabet_baselines.mamba_official import from_official, to_official
 from alphabet_baselines.selective_scan import SELECTIVE_SCANS
 from alphabet_core import AlphabetError
-from small_controls import draw, make_control
+from alphabet_testing.controls import draw, make_control
 
 PARTS = ("mamba_ssm", "causal_conv1d", "einops", "triton")
 MISSING = [name for name in PARTS if importlib.util.find_spec(name) is None]

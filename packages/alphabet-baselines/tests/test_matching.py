@@ -1,15 +1,14 @@
 """Parameter counts, frozen, and the search for the nearest one."""
 
-from pathlib import Path
-
 import pytest
 from alphabet_baselines import FAMILIES, count_parameters, match_parameters
 from alphabet_baselines.matching import DESIGN_WIDTHS, design_target, find_neighbours, format_table
 from alphabet_core import AlphabetError
+from alphabet_testing.places import DOCS
 from hypothesis import given
 from hypothesis import strategies as st
 
-PAGE = Path(__file__).parents[3] / "docs" / "parameter-matching.md"
+PAGE = DOCS / "parameter-matching.md"
 
 COUNTS = {
     # (first choice at widths 32, 64, 128; second choice likewise), two channels, five outputs

@@ -4,7 +4,7 @@ import pytest
 import torch
 from alphabet_baselines import FAMILIES, build
 from alphabet_core import TrainingStep, value_checks
-from timing import interleaved_ratio
+from alphabet_testing.timing import interleaved_ratio
 
 SHAPE = (8, 256, 2)
 

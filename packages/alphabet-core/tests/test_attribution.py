@@ -11,9 +11,9 @@ from alphabet_core import (
     rank_poles,
     retain,
 )
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 

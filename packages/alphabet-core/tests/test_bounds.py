@@ -16,9 +16,9 @@ from alphabet_core.moments import condition, read_moments
 from alphabet_core.pairs import multiply, to_complex
 from alphabet_core.scan import scan_chunked
 from alphabet_core.sequence import Sequence, read_sequence
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 amplitudes = st.floats(-12, 12).map(lambda exponent: 10.0**exponent)
@@ -44,19 +44,19 @@ def draw(seed, length, amplitude):
 
 @given(seeds, lengths, amplitudes, st.booleans())
 def test_descriptor_and_logits_never_exceed_their_bounds(seed, length, amplitude, irregular):
-    model, values, companions = draw(seed, length, amplitude)
+    model, values, side_inputs = draw(seed, length, amplitude)
     if not irregular:
-        del companions["time_delta"]
-    descriptor = model.describe(values, **companions).detach()
+        del side_inputs["time_delta"]
+    descriptor = model.describe(values, **side_inputs).detach()
     assert float(descriptor.flatten(1).norm(dim=1).max()) <= descriptor_bound(model) * SLACK
-    assert float(model(values, **companions).detach().norm(dim=1).max()) <= logit_bound(model) * SLACK
+    assert float(model(values, **side_inputs).detach().norm(dim=1).max()) <= logit_bound(model) * SLACK
 
 
 @given(seeds, lengths, amplitudes)
 def test_modal_states_never_exceed_theirs(seed, length, amplitude):
-    model, values, companions = draw(seed, length, amplitude)
-    sequence = read_sequence(values, channels=2, like=model.project.weight, **companions)
-    elapsed = companions["time_delta"].cumsum(dim=1)
+    model, values, side_inputs = draw(seed, length, amplitude)
+    sequence = read_sequence(values, channels=2, like=model.project.weight, **side_inputs)
+    elapsed = side_inputs["time_delta"].cumsum(dim=1)
     for bank, states in zip(model.banks(), model.trajectories(sequence, make_grid(sequence)), strict=True):
         modes = to_complex(states.detach()).abs()  # (B, T, M)
         decay = bank.poles.decay.detach()
@@ -83,8 +83,8 @@ def test_state_bound_counts_the_initial_state(seed, length, initial):
 
 @given(seeds, lengths, amplitudes)
 def test_synthesized_stream_is_bounded_relative_to_the_lift(seed, length, amplitude):
-    model, values, companions = draw(seed, length, amplitude)
-    sequence = read_sequence(values, channels=2, like=model.project.weight, **companions)
+    model, values, side_inputs = draw(seed, length, amplitude)
+    sequence = read_sequence(values, channels=2, like=model.project.weight, **side_inputs)
     grid = make_grid(sequence)
     lifted = sequence.keep_valid(model.direct.lift(model.project(sequence.values), grid))
     normed = model.direct.norm(lifted)

@@ -7,7 +7,7 @@ import torch
 from aeon.datasets import load_gunpoint, load_italy_power_demand
 from alphabet_core import RECIPES, Alphabet, AlphabetConfig, TrainingStep, attribute, fit, mean_descriptor
 from alphabet_core.spectral_control import balanced_accuracy
-from datasets import read_dataset
+from alphabet_testing.datasets import read_dataset
 
 CASES = [("GunPoint", load_gunpoint, 0.97), ("ItalyPowerDemand", load_italy_power_demand, 0.94)]
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, export_onnx, export_program, freeze
-from small_models import build_model
+from alphabet_testing.models import build_model, move_parameters
 
 SHAPES = [(1, 1), (2, 3), (1, 4), (5, 31), (3, 64), (2, 700)]
 
@@ -10,9 +10,7 @@ SHAPES = [(1, 1), (2, 3), (1, 4), (5, 31), (3, 64), (2, 700)]
 def trained_size():
     torch.manual_seed(3)
     model = Alphabet(AlphabetConfig(channels=2, width=64, modes=16, outputs=5))
-    with torch.no_grad():  # away from the initial point, frames included
-        for parameter in model.parameters():
-            parameter += 0.02 * torch.randn_like(parameter)
+    move_parameters(model, 0.02, head=True)
     return model
 
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, read_sequence
-from alphabet_core.folding import fold
+from alphabet_core.fused import fold
 from alphabet_core.grid import LIFT_REACH, convolve_valid, make_grid
 from alphabet_core.norm import EPSILON
 from alphabet_core.scan import scan_sequential
+from alphabet_testing.models import move_parameters
 
 
 def run_folded(folded, values):
@@ -29,10 +30,7 @@ def run_folded(folded, values):
 def test_the_folded_factors_are_the_model(sizes, turned):
     torch.manual_seed(0)
     model = Alphabet(AlphabetConfig(*sizes)).double()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if turned or not name.endswith("tangent"):
-                parameter += 0.1 * torch.randn_like(parameter)
+    move_parameters(model, 0.1, tangents=0.1 if turned else 0.0, head=True)
     values = torch.randn(2, 40, sizes[0], dtype=torch.float64)
     sequence = read_sequence(values, channels=sizes[0], like=values)
     wanted = model.trajectories(sequence, make_grid(sequence))

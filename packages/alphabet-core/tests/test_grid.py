@@ -3,9 +3,9 @@
 import pytest
 import torch
 from alphabet_core.grid import ClockGrid
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 
@@ -63,6 +63,42 @@ def test_the_first_step_may_be_zero_behind_an_invalid_token():
         valid=torch.nn.functional.pad(torch.ones(2, 6), (1, 0)),
     )
     torch.testing.assert_close(padded, plain, rtol=1e-10, atol=1e-10)
+
+
+def later_tokens(steps, valid):
+    """Where a valid token comes earlier at the same instant: steps of length zero lead back to one."""
+    later = torch.zeros_like(valid)
+    for t in range(1, steps.shape[1]):
+        later[:, t] = (steps[:, t] == 0) & (valid[:, t - 1] | later[:, t - 1])
+    return later
+
+
+@given(seeds, st.integers(1, 25), st.booleans(), st.sampled_from(["full", "one-scan", "no-synthesis"]))
+def test_values_of_later_tokens_at_an_instant_change_neither_outputs_nor_gradients(seed, length, masked, variant):
+    values, steps, observed, valid = draw(seed, length)
+    masks = {"observed": observed, "valid": valid} if masked else {}
+    later = later_tokens(steps, valid if masked else torch.ones_like(valid))
+    noise = torch.randn(values.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=values.dtype)
+    model = build_model(variant)
+    found = []
+    for given_values in (values, torch.where(later.unsqueeze(-1), 10.0 * noise, values)):
+        inputs = given_values.clone().requires_grad_(), steps.clone().requires_grad_()
+        logits = model(inputs[0], time_delta=inputs[1], **masks)
+        loss = (logits * torch.arange(1.0, 4.0, dtype=logits.dtype)).sum()
+        gradients = torch.autograd.grad(loss, [*inputs, *model.parameters()])
+        assert not bool(gradients[0][later].any())
+        found.append([logits.detach(), *gradients])
+    for first, second in zip(*found, strict=True):
+        assert torch.equal(first, second)
+
+
+def test_a_value_at_an_earlier_tokens_instant_is_never_an_interpolations_neighbour():
+    steps = torch.tensor([[1.0, 2.0, 0.0, 3.0, 2.5, 1.0, 3.0]], dtype=torch.float64)
+    values, _, _, _ = draw(1, 7, batch=1)
+    changed = values.clone()
+    changed[:, 2] += 5.0
+    model = build_model()
+    assert torch.equal(model(values, time_delta=steps), model(changed, time_delta=steps))
 
 
 @given(seeds, st.integers(2, 12), st.integers(2, 7))

@@ -4,9 +4,9 @@ import pytest
 import torch
 from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, AlphabetError, scan_sequential, value_checks
 from alphabet_core.definition import describe_by_definition, logits_by_definition
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 
 seeds = st.integers(0, 2**20)
 INPUTS = ["plain", "observed", "token-observed", "valid", "steps", "everything"]
@@ -19,7 +19,7 @@ def draw(kind, seed=0, *, batch=2, length=19, channels=2, dtype=torch.float64):
     steps[:, 4::5] = 0.0
     observed = torch.rand(batch, length, channels, generator=generator) > 0.4
     valid = torch.rand(batch, length, generator=generator) > 0.3
-    companions = {
+    side_inputs = {
         "plain": {},
         "observed": {"observed": observed},
         "token-observed": {"observed": observed[..., 0]},
@@ -27,26 +27,26 @@ def draw(kind, seed=0, *, batch=2, length=19, channels=2, dtype=torch.float64):
         "steps": {"time_delta": steps},
         "everything": {"time_delta": steps, "observed": observed, "valid": valid},
     }
-    return values, companions[kind]
+    return values, side_inputs[kind]
 
 
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_descriptor_is_the_plain_loop_definition(variant, kind):
     model = build_model(variant)
-    values, companions = draw(kind)
-    got = model.describe(values, **companions).detach()
-    expected = torch.from_numpy(describe_by_definition(model, values, **companions))
+    values, side_inputs = draw(kind)
+    got = model.describe(values, **side_inputs).detach()
+    expected = torch.from_numpy(describe_by_definition(model, values, **side_inputs))
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-13 * 50)  # fifty roundings of numbers of order one
 
 
 @pytest.mark.parametrize("name", SCANS)
 def test_logits_do_not_depend_on_the_scan(name):
     model = build_model()
-    values, companions = draw("everything", length=45)
+    values, side_inputs = draw("everything", length=45)
     model.scan = SCANS[name]
-    expected = logits_by_definition(model, describe_by_definition(model, values, **companions))
-    torch.testing.assert_close(model(values, **companions).detach(), torch.from_numpy(expected), rtol=0, atol=1e-11)
+    expected = logits_by_definition(model, describe_by_definition(model, values, **side_inputs))
+    torch.testing.assert_close(model(values, **side_inputs).detach(), torch.from_numpy(expected), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("seed", [7, 11, 19])
@@ -65,8 +65,8 @@ def test_float32_logits_are_within_1e6_of_float64_sequential(seed):
 @pytest.mark.parametrize("kind", ["plain", "everything"])
 def test_gradients_of_every_parameter_and_input_are_right(variant, kind):
     model = build_model(variant, width=4, modes=2, outputs=2)
-    values, companions = draw(kind, batch=1, length=10)  # long enough that the outermost taps look inside
-    steps = companions.pop("time_delta", None)
+    values, side_inputs = draw(kind, batch=1, length=10)  # long enough that the outermost taps look inside
+    steps = side_inputs.pop("time_delta", None)
     names = [name for name, _ in model.named_parameters()]
     parameters = [p.detach().clone().requires_grad_() for _, p in model.named_parameters()]
     inputs = [values.requires_grad_(), *([] if steps is None else [(steps + 0.05).detach().requires_grad_()])]
@@ -74,7 +74,7 @@ def test_gradients_of_every_parameter_and_input_are_right(variant, kind):
     def logits(*arguments):
         given_inputs = dict(zip(("values", "time_delta"), arguments[: len(inputs)], strict=False))
         given_parameters = dict(zip(names, arguments[len(inputs) :], strict=True))
-        return torch.func.functional_call(model, given_parameters, (), {**given_inputs, **companions})
+        return torch.func.functional_call(model, given_parameters, (), {**given_inputs, **side_inputs})
 
     assert torch.autograd.gradcheck(logits, (*inputs, *parameters))
 
@@ -82,32 +82,32 @@ def test_gradients_of_every_parameter_and_input_are_right(variant, kind):
 @given(seeds, st.integers(1, 30), st.integers(1, 20))
 def test_padding_never_changes_logits(seed, length, padding):
     model = build_model()
-    values, companions = draw("observed", seed, length=length)
+    values, side_inputs = draw("observed", seed, length=length)
     pad = torch.nn.functional.pad
     padded = model(
         pad(values, (0, 0, 0, padding), value=torch.nan),
-        observed=pad(companions["observed"], (0, 0, 0, padding), value=True),
+        observed=pad(side_inputs["observed"], (0, 0, 0, padding), value=True),
         valid=pad(torch.ones(2, length), (0, padding)),
     )
-    torch.testing.assert_close(padded, model(values, **companions), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(padded, model(values, **side_inputs), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["observed", "token-observed", "valid", "everything"])
 @pytest.mark.parametrize("filler", [torch.nan, torch.inf, 1e30])
 def test_what_is_masked_is_never_read(kind, filler):
     model = build_model(dtype=torch.float32)
-    values, companions = draw(kind, dtype=torch.float32)
+    values, side_inputs = draw(kind, dtype=torch.float32)
     readable = torch.ones_like(values, dtype=torch.bool)
-    if "observed" in companions:
-        observed = companions["observed"]
+    if "observed" in side_inputs:
+        observed = side_inputs["observed"]
         readable &= observed if observed.ndim == 3 else observed.unsqueeze(-1)
-    if "valid" in companions:
-        readable &= companions["valid"].unsqueeze(-1)
+    if "valid" in side_inputs:
+        readable &= side_inputs["valid"].unsqueeze(-1)
     outcomes = []
     for hidden in (0.0, filler):
         model.zero_grad()
         filled = torch.where(readable, values, hidden).requires_grad_()
-        logits = model(filled, **companions)
+        logits = model(filled, **side_inputs)
         logits.square().sum().backward()
         gradients = [p.grad.clone() for p in model.parameters()]
         outcomes.append((logits.detach(), filled.grad, *gradients))
@@ -124,24 +124,24 @@ def test_what_is_masked_is_never_read(kind, filler):
 )
 def test_without_checks_a_bad_value_reaches_the_logits(seed, bad, token, channel, kind):
     model = build_model()
-    values, companions = draw(kind, seed, batch=1)
+    values, side_inputs = draw(kind, seed, batch=1)
     values[0, token, channel] = bad
     for name in ("observed", "valid"):  # make sure that the place is one that may be read
-        if name in companions:
-            companions[name] = companions[name].clone()
-            companions[name][0, token] = True
+        if name in side_inputs:
+            side_inputs[name] = side_inputs[name].clone()
+            side_inputs[name][0, token] = True
     with value_checks(False):
-        assert not bool(torch.isfinite(model(values, **companions)).any())
+        assert not bool(torch.isfinite(model(values, **side_inputs)).any())
 
 
 @given(seeds, st.sampled_from([torch.nan, torch.inf]), st.sampled_from(["time_delta", "observed", "valid"]))
 def test_without_checks_a_bad_step_or_mask_reaches_the_logits(seed, bad, name):
     model = build_model()
-    values, companions = draw("everything", seed, batch=1)
-    companions = {key: torch.ones_like(tensor, dtype=torch.float64) for key, tensor in companions.items()}
-    companions[name][0, seed % 19] = bad
+    values, side_inputs = draw("everything", seed, batch=1)
+    side_inputs = {key: torch.ones_like(tensor, dtype=torch.float64) for key, tensor in side_inputs.items()}
+    side_inputs[name][0, seed % 19] = bad
     with value_checks(False):
-        assert not bool(torch.isfinite(model(values, **companions)).any())
+        assert not bool(torch.isfinite(model(values, **side_inputs)).any())
 
 
 @pytest.mark.parametrize("amplitude", [1e-20, 1e10, 1e20, 1e30])
@@ -174,9 +174,9 @@ def test_a_batch_with_no_valid_token_gives_the_bias():
 @given(seeds)
 def test_sequences_of_a_batch_do_not_influence_each_other(seed):
     model = build_model()
-    values, companions = draw("everything", seed, batch=3)
-    together = model(values, **companions)
-    alone = torch.cat([model(values[i : i + 1], **{k: v[i : i + 1] for k, v in companions.items()}) for i in range(3)])
+    values, side_inputs = draw("everything", seed, batch=3)
+    together = model(values, **side_inputs)
+    alone = torch.cat([model(values[i : i + 1], **{k: v[i : i + 1] for k, v in side_inputs.items()}) for i in range(3)])
     torch.testing.assert_close(together, alone, rtol=1e-11, atol=1e-11)
 
 
@@ -207,8 +207,8 @@ def test_compiled_model_agrees():
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     for length in (19, 20, 40):
         for kind in ("plain", "everything"):
-            values, companions = draw(kind, length=length, dtype=torch.float32)
-            torch.testing.assert_close(compiled(values, **companions), model(values, **companions))
+            values, side_inputs = draw(kind, length=length, dtype=torch.float32)
+            torch.testing.assert_close(compiled(values, **side_inputs), model(values, **side_inputs))
 
 
 def test_what_is_no_configuration_or_scan_is_refused():

@@ -2,7 +2,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from alphabet_core import attribute, plot_poles, plot_prediction
-from small_models import build_model
+from alphabet_testing.models import build_model
 
 
 @pytest.fixture

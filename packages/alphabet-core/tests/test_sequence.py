@@ -1,7 +1,7 @@
 import pytest
 import torch
 from alphabet_core import AlphabetError, StreamingAlphabet, value_checks
-from small_models import build_model
+from alphabet_testing.models import build_model
 
 VALUES = torch.zeros(2, 5, 3)
 NAN_AT = VALUES.clone().index_put((torch.tensor(1), torch.tensor(3), torch.tensor(2)), torch.tensor(torch.nan))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from alphabet_core import SCANS, Alphabet, AlphabetConfig, StreamingAlphabet, TrainingStep
 from alphabet_core.pairs import from_complex
-from timing import interleaved_ratio
+from alphabet_testing.timing import interleaved_ratio
 
 
 @pytest.fixture(scope="module")

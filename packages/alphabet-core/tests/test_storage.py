@@ -5,7 +5,7 @@ import safetensors
 import safetensors.torch
 import torch
 from alphabet_core import VARIANTS, AlphabetError, freeze, load, save
-from small_models import build_model
+from alphabet_testing.models import build_model
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -32,6 +32,23 @@ def test_every_tensor_keeps_its_dtype_and_the_generator_its_state(tmp_path):
         assert again.state_dict()[name].dtype == tensor.dtype
         assert again.state_dict()[name].equal(tensor)
     assert all(parameter.requires_grad for parameter in again.parameters())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_loaded_tensors_own_aligned_memory(variant, tmp_path):
+    # Wherever the header's length puts them in the file: names of different lengths move all that follows.
+    path = save(build_model(variant, dtype=torch.float32), tmp_path / "m.safetensors")
+    for name, tensor in load(path).state_dict().items():
+        assert tensor.data_ptr() % 64 == 0, name
+
+
+def test_a_file_rewritten_in_place_does_not_change_a_loaded_model(tmp_path):
+    path = save(build_model(), tmp_path / "m.safetensors")
+    model = load(path)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with path.open("r+b") as file:  # the same inode, which a mapping would see
+        file.write(bytes(path.stat().st_size))
+    assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
 
 
 def test_what_could_not_be_loaded_is_not_saved(tmp_path):

@@ -2,9 +2,9 @@ import pytest
 import safetensors.torch
 import torch
 from alphabet_core import VARIANTS, AlphabetError, StreamingAlphabet
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 
 chunkings = st.lists(st.integers(0, 12), min_size=1, max_size=12).filter(lambda sizes: sum(sizes) > 0)
 

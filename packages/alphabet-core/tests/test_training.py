@@ -4,9 +4,9 @@ import dataclasses
 import pytest
 import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, freeze, state_bound
+from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import build_model
 from torch import nn
 from torch.nn import functional as F
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from alphabet_cpu import CpuRuntime, compiling, inference
 from alphabet_cpu.workers import COMPILING
-from cpu_processes import run_python
-from examples import MASKS, make_batch, make_model
+from alphabet_testing.models import MASKS, make_batch, make_model
+from alphabet_testing.processes import run_python
 from numba.core import caching
 
 
@@ -20,7 +20,7 @@ def test_no_call_compiles_the_kernel_again():
 
 def test_the_first_call_says_that_it_compiles_and_the_next_process_need_not(tmp_path):
     code = (
-        "import torch; from alphabet_cpu import CpuRuntime; from examples import make_model; "
+        "import torch; from alphabet_cpu import CpuRuntime; from alphabet_testing.models import make_model; "
         "print(CpuRuntime(make_model())(torch.ones(1, 9, 2)))"
     )
     first, second = (run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
@@ -58,7 +58,7 @@ def test_extra_memory_does_not_grow_with_the_length():
         "import resource, torch\n"
         "from alphabet_core import value_checks\n"
         "from alphabet_cpu import CpuRuntime\n"
-        "from examples import make_model\n"
+        "from alphabet_testing.models import make_model\n"
         "runtime, values = CpuRuntime(make_model()), torch.randn(1, 1 << 20, 2)\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "with value_checks(False):\n"

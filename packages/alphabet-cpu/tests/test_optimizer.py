@@ -5,12 +5,12 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
-from alphabet_core.training import read_adamw
+from alphabet_core.fused import read_adamw_settings
 from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
 from alphabet_cpu.trainer import list_moving
-from cpu_sizes import SIZES
-from examples import make_batch, make_model
-from trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients
+from alphabet_testing.models import make_batch, make_model
+from alphabet_testing.sizes import SIZES
+from alphabet_testing.trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients
 
 
 def make_pair(recipe, sizes=SIZES[0]):
@@ -107,9 +107,9 @@ def test_only_torch_takes_other_settings():
     fused, _ = make_pair(RECIPES["B"])
     for name in ("amsgrad", "maximize"):
         fused.optimizer.param_groups[0][name] = True
-        assert read_adamw(fused.optimizer) is None
+        assert read_adamw_settings(fused.optimizer) is None
         fused.optimizer.param_groups[0][name] = False
-    assert read_adamw(fused.optimizer) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
+    assert read_adamw_settings(fused.optimizer) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
     assert list_moving(fused.optimizer) is not None
     fused.model.head.bias.grad = None
     assert list_moving(fused.optimizer) is None

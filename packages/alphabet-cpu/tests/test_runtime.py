@@ -10,8 +10,8 @@ from alphabet_core.head import AffineHead
 from alphabet_cpu import CpuRuntime
 from alphabet_cpu.batch import LONG, read_batch, run_batch
 from alphabet_cpu.weights import fold_and_pack
-from cpu_sizes import DESIGNS, SIZES
-from examples import MASKS, make_batch, make_model
+from alphabet_testing.models import MASKS, make_batch, make_model
+from alphabet_testing.sizes import DESIGNS, SIZES
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils.parametrizations import weight_norm
@@ -115,8 +115,8 @@ def test_changed_parameters_are_seen():
 
 
 class Doubled(Alphabet):
-    def forward(self, values, **companions):
-        return 2.0 * super().forward(values, **companions)
+    def forward(self, values, **side_inputs):
+        return 2.0 * super().forward(values, **side_inputs)
 
 
 class Tempered(AffineHead):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, StreamingAlphabet, TrainingStep, value_checks
 from alphabet_cpu import CpuRuntime, CpuStream, CpuTrainer
-from timing import interleaved_ratio
+from alphabet_testing.timing import interleaved_ratio
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, StreamingAlphabet, value_checks
 from alphabet_cpu import CpuRuntime, CpuStream, stream, streaming
-from cpu_sizes import SIZES
-from examples import MASKS, make_batch, make_model
+from alphabet_testing.models import MASKS, make_batch, make_model
+from alphabet_testing.sizes import SIZES
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit

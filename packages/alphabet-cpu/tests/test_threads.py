@@ -13,8 +13,8 @@ from alphabet_cpu.batch import LONG, read_batch, run_batch
 from alphabet_cpu.memory import claim
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
-from cpu_processes import run_python
-from examples import make_batch, make_model
+from alphabet_testing.models import make_batch, make_model
+from alphabet_testing.processes import run_python
 from numba import njit
 
 
@@ -43,7 +43,7 @@ def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe to test on Linux alone")
 def test_a_forked_child_can_go_on():
     code = (
-        "import multiprocessing, torch; from examples import make_batch, make_model; "
+        "import multiprocessing, torch; from alphabet_testing.models import make_batch, make_model; "
         "from alphabet_cpu import CpuRuntime; torch.set_num_threads(2); "
         "runtime = CpuRuntime(make_model()); values, _ = make_batch(64, 1024, 2); wanted = runtime(values); "
         "context = multiprocessing.get_context('fork'); queue = context.Queue(); "

@@ -10,9 +10,9 @@ from alphabet_core import RECIPES, Alphabet, AlphabetConfig, AlphabetError, Reci
 from alphabet_cpu import CpuTrainer, backward, trainer
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.layout import unpack
-from cpu_sizes import DESIGNS, SIZES
-from examples import MASKS, make_batch, make_model
-from trainers import assert_trajectories_agree
+from alphabet_testing.models import MASKS, make_batch, make_model
+from alphabet_testing.sizes import DESIGNS, SIZES
+from alphabet_testing.trainers import assert_trajectories_agree
 
 # Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
 # thousand terms: 100 * 6e-8 if roundings add up like noise, times some cancellation; or thrice the reference's error.

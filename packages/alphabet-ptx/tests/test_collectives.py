@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, collectives, conversions, instructions, integers, matrices, reals, transfers
-from ptx_snippets import THREADS, decode_bf16, expand, offset, run
+from alphabet_testing.ptx.snippets import THREADS, decode_bf16, expand, offset, run
 
 LANE = np.arange(THREADS) % 32
 WARP = np.arange(THREADS) - LANE

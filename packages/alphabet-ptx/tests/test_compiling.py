@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import numpy as np
-import ptx_kernels as kernels
 import pytest
 import triton
 from alphabet_ptx import PtxError, compile_kernel, execute, resources
-from ptx_kernels import blank, normal, pointers
+from alphabet_testing.ptx import kernels
+from alphabet_testing.ptx.kernels import blank, normal, pointers
 
 ADD = {**pointers("x y out"), "n": "i32"}
 

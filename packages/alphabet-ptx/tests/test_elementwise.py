@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from alphabet_ptx import conversions, integers, reals
-from exact_floats import agree, check_float, finite, flush, larger, smaller
-from ptx_snippets import DTYPES, FORMATS, THREADS, compute, expand, round_fraction, stem
-from ptx_values import make_values, to_python, wrap
+from alphabet_testing.ptx.exact_floats import agree, check_float, finite, flush, larger, smaller
+from alphabet_testing.ptx.snippets import DTYPES, FORMATS, THREADS, compute, expand, round_fraction, stem
+from alphabet_testing.ptx.values import make_values, to_python, wrap
 
 TABLE = integers.TABLE | reals.TABLE | conversions.TABLE
 

@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
-import ptx_kernels as kernels
 import pytest
 from alphabet_ptx import compile_kernel, execute
+from alphabet_testing.ptx import kernels
+from alphabet_testing.ptx.kernels import blank, normal, pointers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kernels import blank, normal, pointers
 
 ARCHITECTURES = ["sm_80", "sm_89", "sm_90"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, execute, transfers
-from ptx_snippets import DTYPES, THREADS, expand, make_kernel, offset, run
+from alphabet_testing.ptx.snippets import DTYPES, THREADS, expand, make_kernel, offset, run
 
 WIDTHS = {1: "%h", 2: "%h", 4: "%r", 8: "%d"}
 

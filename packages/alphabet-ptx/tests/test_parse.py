@@ -5,7 +5,7 @@ import pytest
 from alphabet_ptx import PtxError, execute
 from alphabet_ptx.operands import constant
 from alphabet_ptx.parse import Address, Immediate, Register, Symbol, Vector, parse
-from ptx_snippets import HEADER, make_kernel, run
+from alphabet_testing.ptx.snippets import HEADER, make_kernel, run
 
 TEXT = (
     HEADER

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import numpy as np
-import ptx_kernels as kernels
 import pytest
 from alphabet_ptx import PtxError, compile_kernel, execute, list_unknown
-from ptx_kernels import blank, normal, pointers
-from ptx_snippets import THREADS, run
+from alphabet_testing.ptx import kernels
+from alphabet_testing.ptx.kernels import blank, normal, pointers
+from alphabet_testing.ptx.snippets import THREADS, run
 
 RAW, WAR, WAW = "read after write", "write after read", "write after write"
 SHARED = "shl.b32 %r1, %r0, 2;\n"

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from alphabet_ptx.rounding import fma_bf16, fma_f16, fma_f32, fma_f64, round_f32, round_tf32, truncate_tf32
+from alphabet_testing.ptx.snippets import FORMATS, decode_bf16, encode_bf16, round_fraction
 from hypothesis import given
 from hypothesis import strategies as st
-from ptx_snippets import FORMATS, decode_bf16, encode_bf16, round_fraction
 
 SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)

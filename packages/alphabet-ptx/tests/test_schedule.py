@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, execute, instructions
+from alphabet_testing.ptx.snippets import THREADS, expand, make_kernel, run
 from hypothesis import given
 from hypothesis import strategies as st
-from ptx_snippets import THREADS, expand, make_kernel, run
 
 STORE = "mad.wide.u32 %d10, %r0, 4, %d0;\nst.global.b32 [%d10], %r1;"
 THREAD = np.arange(THREADS)

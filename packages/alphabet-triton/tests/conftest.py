@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from alphabet_triton import path
+from alphabet_triton import dispatch
 
 collect_ignore = ["test_compiled.py"] if os.environ.get("TRITON_INTERPRET") == "1" else []
 
@@ -11,4 +11,4 @@ collect_ignore = ["test_compiled.py"] if os.environ.get("TRITON_INTERPRET") == "
 @pytest.fixture
 def pretend_gpu(monkeypatch):
     """As if Triton could launch here; where launches go is said by the device that is passed in."""
-    monkeypatch.setattr(path, "_why_not_machine", lambda device: None)
+    monkeypatch.setattr(dispatch, "_machine_fallback_reason", lambda device: None)

@@ -1,20 +1,20 @@
 """The compiled kernels' PTX, executed on the CPU: real tf32x3 rounding, barriers, shuffles and addresses."""
 
 import copy
-from pathlib import Path
 
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, TrainingStep
+from alphabet_core.fused import run_eagerly
 from alphabet_ptx import PtxError, resources
+from alphabet_testing.kernels.chain import errors, nan_before_it_is_written, run_kernels, run_reference
+from alphabet_testing.kernels.device import PtxDevice, compile_launch
+from alphabet_testing.kernels.faults import FAULTS, GATES, LENGTH, SIZES, make_page
+from alphabet_testing.models import make_batch, make_model
+from alphabet_testing.places import DOCS
+from alphabet_testing.trainers import assert_trajectories_agree
 from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.graphs import run_eagerly
 from alphabet_triton.static import list_inference, list_training
-from examples import make_batch, make_model
-from faults import FAULTS, GATES, LENGTH, SIZES, make_page
-from kernel_chain import errors, nan_before_it_is_written, run_kernels, run_reference
-from ptx_device import PtxDevice, compile_launch
-from trainers import assert_trajectories_agree
 
 # Measured 1.1e-6 of a tensor's largest entry; float32's own error at these lengths is about as large.
 CLOSE = 5e-6
@@ -112,7 +112,7 @@ def test_planted_faults_are_caught(name):
 
 
 def test_the_table_of_faults_is_in_the_documentation():
-    page = Path(__file__).parents[3] / "docs" / "gpu-faults.md"
-    assert page.read_text() == make_page(), f"python {Path(__file__).parent / 'faults.py'} > {page}"
+    page = DOCS / "gpu-faults.md"
+    assert page.read_text() == make_page(), f"python -m alphabet_testing.kernels.faults > {page}"
     assert len(FAULTS) >= 30
     assert {fault.gate for fault in FAULTS.values()} == set(GATES)

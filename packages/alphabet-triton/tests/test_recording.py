@@ -5,11 +5,13 @@ import contextlib
 import pytest
 import torch
 from alphabet_core import AlphabetError
+from alphabet_core.fused import run_eagerly
+from alphabet_core.fused.graphs import warm_up
+from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.blocks import head_blocks
 from alphabet_triton.buffers import row_stride
 from alphabet_triton.forward import forward
-from alphabet_triton.graphs import run_eagerly, warm_up
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import Recorder, at_home_of, record
 from alphabet_triton.ops.edge.launch import launch_edge_backward
@@ -19,7 +21,6 @@ from alphabet_triton.ops.scan.launch import launch_scan_backward
 from alphabet_triton.static import list_configurations, list_inference
 from alphabet_triton.tail import Tail
 from alphabet_triton.weights import BankWeights, Weights
-from examples import make_batch, make_model
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 

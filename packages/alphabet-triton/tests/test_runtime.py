@@ -7,10 +7,11 @@ import sys
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
-from alphabet_triton import TritonRuntime, graphs
+from alphabet_core.fused import capture_graph, run_eagerly
+from alphabet_testing.models import make_batch, make_model
+from alphabet_triton import TritonRuntime
 from alphabet_triton.launching import Recorder
 from alphabet_triton.static import list_inference, list_training
-from examples import make_batch, make_model
 
 
 def test_on_a_cpu_the_reference_runs_and_says_so():
@@ -49,7 +50,7 @@ def test_what_the_kernels_do_not_cover_takes_the_reference(case, pretend_gpu):
 
 def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
     recorder = Recorder()
-    runtime = TritonRuntime(make_model(), device=recorder, capture=graphs.run_eagerly)
+    runtime = TritonRuntime(make_model(), device=recorder, capture=run_eagerly)
     runtime(make_batch(3, 50, 2)[0])
     names = [launch.name for launch in recorder.launches]
     assert names == ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
@@ -103,7 +104,7 @@ def test_capture_fails_with_what_to_do():
         raise RuntimeError("as a launch would on a GPU; without one nothing comes so far")
 
     with pytest.raises(AlphabetError, match=r"could not be captured: .*capture=run_eagerly"):
-        graphs.capture_graph(run, [])
+        capture_graph(run, [])
 
 
 def test_grids_cover_every_token_mode_and_output():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from alphabet_baselines import FAMILIES
 from alphabet_core import TrainingStep
-from alphabet_triton.graphs import Capture, capture_graph, restore
+from alphabet_core.fused import Capture, capture_graph, restore
 from torch import Tensor, nn
 
 from alphabet_audit.clock import Arm

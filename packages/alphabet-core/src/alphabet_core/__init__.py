@@ -7,8 +7,8 @@ pairs       complex numbers as pairs of reals           streaming    StreamingAl
 attribution margins as exact sums over poles            plots        pictures of poles and predictions
 bounds      guarantees uniform in the input             spectra      population moments of known spectra
 training    TrainingStep, recipes, fit                  storage      save and load
-export      frozen copies, torch.export, ONNX           folding      factors multiplied out, for fused runtimes
-spectral_control  the moment-matched diagnostic         coverage     which models fused runtimes stand in for
+export      frozen copies, torch.export, ONNX           fused        the contract with fused runtimes
+definition  Algorithm 1 as plain loops                  spectral_control  the moment-matched diagnostic
 """
 
 from alphabet_core.attribution import (

@@ -76,9 +76,9 @@ def attribute(
 
 
 @torch.no_grad()
-def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **companions: Tensor | None) -> Tensor:
+def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **side_inputs: Tensor | None) -> Tensor:
     """(banks, M, coordinates): the mean descriptor of a set of sequences, the center of its attributions."""
-    present = {name: tensor for name, tensor in companions.items() if tensor is not None}
+    present = {name: tensor for name, tensor in side_inputs.items() if tensor is not None}
     check_lengths(values, **present)
     if len(values) == 0:
         raise AlphabetError("values: the mean of no sequence does not exist; pass the training sequences")

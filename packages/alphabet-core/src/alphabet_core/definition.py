@@ -86,7 +86,7 @@ def _lift(bank: Bank, features: Array, clock: Array, w: NDArray[np.bool_]) -> Ar
             continue
         total = bias.copy()
         for k, offset in enumerate(OFFSETS):
-            tap = features[t] if offset == 0 else _query(features, clock, w, clock[t] + offset)
+            tap = _query(features, clock, w, clock[t] + offset)
             if tap is not None:
                 total += kernel[:, k] * tap
         lifted[t] = total / (1.0 + np.exp(-total))
@@ -129,9 +129,8 @@ def _gain(pole: complex, h: float) -> complex:
 def _read(states: ComplexArray, clock: Array, w: NDArray[np.bool_], lags: tuple[int, ...]) -> Array:
     """(M, 1 + 2 lags): the conditioned moments of one bank."""
     steps, modes = states.shape
-    energy = sum((np.abs(states[t]) ** 2 for t in range(steps) if w[t]), np.zeros(modes)) / max(1, int(w.sum()))
-    columns = [np.log1p(energy)]
-    for lag in lags:
+    columns = []
+    for lag in (0, *lags):
         total, count = np.zeros(modes, complex), 0
         for t in range(steps):
             earlier = _query(states, clock, w, clock[t] - lag) if w[t] else None
@@ -139,6 +138,9 @@ def _read(states: ComplexArray, clock: Array, w: NDArray[np.bool_], lags: tuple[
                 total += states[t] * earlier.conj()
                 count += 1
         moment = total / max(1, count)
+        if lag == 0:
+            columns.append(np.log1p(moment.real))
+            continue
         radius = np.abs(moment)
         ratio = np.array([math.log1p(r) / r if r > 0 else 1.0 for r in radius])
         columns += [(moment * ratio).real, (moment * ratio).imag]
@@ -147,15 +149,24 @@ def _read(states: ComplexArray, clock: Array, w: NDArray[np.bool_], lags: tuple[
 
 def _query(trajectory: NDArray[Value], clock: Array, w: NDArray[np.bool_], instant: float) -> NDArray[Value] | None:
     """The piecewise-linear interpolant of the trajectory at an instant, None without support."""
-    for t, time in enumerate(clock):
-        if abs(time - instant) <= SNAP and w[t]:
-            return np.asarray(trajectory[t])
+    token = _represent(clock, w, instant)
+    if token is not None:
+        return np.asarray(trajectory[token])
     for t in range(len(clock) - 1):
         if clock[t] <= instant < clock[t + 1]:
-            if not (w[t] and w[t + 1]) or min(abs(clock[t] - instant), abs(clock[t + 1] - instant)) <= SNAP:
+            left, right = _represent(clock, w, clock[t]), _represent(clock, w, clock[t + 1])
+            if left is None or right is None:
                 return None
-            blend = (instant - clock[t]) / (clock[t + 1] - clock[t])
-            return np.asarray((1.0 - blend) * trajectory[t] + blend * trajectory[t + 1])
+            blend = (instant - clock[left]) / (clock[right] - clock[left])
+            return np.asarray((1.0 - blend) * trajectory[left] + blend * trajectory[right])
+    return None
+
+
+def _represent(clock: Array, w: NDArray[np.bool_], instant: float) -> int | None:
+    """The token that stands for an instant: the earliest valid one within the snapping distance, None if none is."""
+    for t, time in enumerate(clock):
+        if abs(time - instant) <= SNAP and w[t]:
+            return t
     return None
 
 

@@ -118,8 +118,9 @@ class Lookup:
 class ClockGrid:
     """Given steps: offsets and lags are elapsed time on a float64 clock, read from the piecewise-linear interpolant.
 
-    A query has support if it lies inside the recorded span and every token that it uses with non-zero weight is valid.
-    Where several tokens share the queried instant, the earliest valid one stands for it.
+    An instant is represented by its earliest valid token: at offset 0, where a query meets an instant, and on both
+    sides of an interpolation. A query has support if it lies inside the recorded span and every instant that it uses
+    with non-zero weight is represented.
     """
 
     def __init__(self, time_delta: Tensor, values: Tensor, valid: Tensor | None) -> None:
@@ -130,27 +131,23 @@ class ClockGrid:
         # padding in front, they cost the clock no digit.
         begun = self.valid.cumsum(dim=1) > self.valid.long()
         self.clock = torch.where(begun, time_delta, 0.0).double().cumsum(dim=1)  # (B, T)
+        self._token, self._represented = self._represent(self.clock.detach())
         self._lookups: dict[int, Lookup] = {}
 
     def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
-        taps = [self._sample(features, offset) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
+        taps = [self._lookup(offset).sample(features) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
         return torch.stack(taps).sum(dim=0)
 
     def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
         pairs = []
         for lag in lags:
-            counted = self.valid if lag == 0 else self.valid & self._lookup(-lag).supported
-            earlier = torch.where(counted.unsqueeze(-1), self._sample(states, -lag), 0.0)
+            counted = self.valid & self._lookup(-lag).supported
+            earlier = torch.where(counted.unsqueeze(-1), self._lookup(-lag).sample(states), 0.0)
             pairs.append((earlier, counted.sum(dim=1, keepdim=True)))
         return pairs
 
     def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
         return poles.hold(self.time_delta)
-
-    def _sample(self, trajectory: Tensor, offset: int) -> Tensor:
-        # At offset 0 a token is itself. Where it shares its instant with an earlier one, that makes no difference to
-        # finite features, since its step of no length injects nothing; an unchecked NaN must get through, though.
-        return trajectory if offset == 0 else self._lookup(offset).sample(trajectory)
 
     def _lookup(self, offset: int) -> Lookup:
         if offset not in self._lookups:
@@ -158,21 +155,17 @@ class ClockGrid:
         return self._lookups[offset]
 
     def _locate(self, offset: int) -> Lookup:
-        clock, valid = self.clock, self.valid
-        last = clock.shape[1] - 1
+        clock, last = self.clock, self.clock.shape[1] - 1
         query = clock + offset
-        instants, instant = clock.detach(), query.detach()
+        instant = query.detach()
+        token, snapped = self._represent(instant)
 
-        # The earliest valid token within SNAP of the query, if there is one, is the answer.
-        near = torch.searchsorted(instants, instant - SNAP).clamp(max=last)
-        token = self._next_valid().gather(1, near)
-        snapped = valid.gather(1, token) & ((instants.gather(1, token) - instant).abs() <= SNAP)
-
-        # Otherwise the query lies between the last token not after it and the first one after it.
-        after = torch.searchsorted(instants, instant, right=True)
-        inside = (after > 0) & (after <= last)
-        right, left = after.clamp(max=last), (after - 1).clamp(min=0)
-        between = inside & valid.gather(1, left) & valid.gather(1, right) & ~snapped
+        # A query that meets no instant lies between the last one not after it and the first one after it.
+        after = torch.searchsorted(clock.detach(), instant, right=True)
+        before, behind = (after - 1).clamp(min=0), after.clamp(max=last)
+        left, right = self._token.gather(1, before), self._token.gather(1, behind)
+        represented = self._represented.gather(1, before) & self._represented.gather(1, behind)
+        between = (after > 0) & (after <= last) & represented & ~snapped
         start = clock.gather(1, left)
         gap = torch.where(between, clock.gather(1, right) - start, 1.0)
         blend = torch.where(between, (query - start) / gap, 0.0)
@@ -182,6 +175,13 @@ class ClockGrid:
             blend=blend,
             supported=snapped | between,
         )
+
+    def _represent(self, instant: Tensor) -> tuple[Tensor, Tensor]:
+        """The earliest valid token within SNAP of each instant (B, T), and whether there is one."""
+        instants, last = self.clock.detach(), self.clock.shape[1] - 1
+        near = torch.searchsorted(instants, instant - SNAP).clamp(max=last)
+        token = self._next_valid().gather(1, near)
+        return token, self.valid.gather(1, token) & ((instants.gather(1, token) - instant).abs() <= SNAP)
 
     def _next_valid(self) -> Tensor:
         """(B, T): the first valid token at or after each token; the last token where there is none."""

@@ -133,14 +133,14 @@ def _check_structure(
         raise AlphabetError(
             f"values is on {values.device} but the model is on {like.device}: move one with .to(device)"
         )
-    _check_companion("time_delta", time_delta, values, [(batch, length)])
-    _check_companion("observed", observed, values, [(batch, length, channels), (batch, length)])
-    _check_companion("valid", valid, values, [(batch, length)])
+    _check_side_input("time_delta", time_delta, values, [(batch, length)])
+    _check_side_input("observed", observed, values, [(batch, length, channels), (batch, length)])
+    _check_side_input("valid", valid, values, [(batch, length)])
     if time_delta is not None and time_delta.dtype not in (values.dtype, torch.float64):
         raise AlphabetError(f"time_delta must be {values.dtype} or torch.float64; got {time_delta.dtype}")
 
 
-def _check_companion(name: str, tensor: Tensor | None, values: Tensor, shapes: list[tuple[int, ...]]) -> None:
+def _check_side_input(name: str, tensor: Tensor | None, values: Tensor, shapes: list[tuple[int, ...]]) -> None:
     if tensor is None:
         return
     _require_tensor(name, tensor)
@@ -180,9 +180,9 @@ def _check_values(values: Tensor, readable: Tensor | None, time_delta: Tensor | 
             )
 
 
-def check_lengths(values: Tensor, **companions: Tensor) -> None:
-    """Every companion is a tensor with one row per sequence of values; anything else would pair the wrong rows."""
-    for name, tensor in {"values": values, **companions}.items():
+def check_lengths(values: Tensor, **side_inputs: Tensor) -> None:
+    """Every side input is a tensor with one row per sequence of values; anything else would pair the wrong rows."""
+    for name, tensor in {"values": values, **side_inputs}.items():
         _require_tensor(name, tensor)
         if tensor.ndim == 0 or tensor.shape[0] != values.shape[0]:
             raise AlphabetError(

@@ -46,7 +46,9 @@ def load(path: str | Path) -> Alphabet:
     try:
         with safetensors.safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            # Copies: what safetensors returns lies in the mapped file, at any address. Products would be rounded and
+            # timed otherwise than in torch's own aligned memory, and whoever rewrote the file would change the model.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (safetensors.SafetensorError, struct.error) as problem:
         raise AlphabetError(f"path: {source} is not a readable safetensors file: {problem}") from problem
     if metadata.get("format") != FORMAT:

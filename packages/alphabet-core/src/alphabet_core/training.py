@@ -83,18 +83,30 @@ class TrainingStep:
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
         given = {"time_delta": time_delta, "observed": observed, "valid": valid}
-        companions = {name: tensor for name, tensor in given.items() if tensor is not None}
-        check_lengths(values, targets=targets, **companions)
+        side_inputs = {name: tensor for name, tensor in given.items() if tensor is not None}
+        check_lengths(values, targets=targets, **side_inputs)
         batch = values.shape[0]
         size = self.microbatch or max(batch, 1)
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), dtype=values.dtype, device=values.device)
         for start in range(0, max(batch, 1), size):
             part = slice(start, start + size)
-            rows = {name: tensor[part] for name, tensor in companions.items()}
+            rows = {name: tensor[part] for name, tensor in side_inputs.items()}
             total += self.accumulate(values[part], targets[part], min(size, batch - start) / max(batch, 1), **rows)
         self.update()
         return total
+
+    def step(
+        self,
+        values: Tensor,
+        targets: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """The batch's mean loss before the step that this does: the same as calling the object."""
+        return self(values, targets, time_delta=time_delta, observed=observed, valid=valid)
 
     def update(self) -> None:
         """From gradients to the next parameters: clip, optimize, constrain."""
@@ -103,15 +115,15 @@ class TrainingStep:
         if self._constrain is not None:
             self._constrain()
 
-    def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss to the parameters'; return `share` times the loss."""
-        loss = self.measure(self.predict(values, **companions), targets) * share
+        loss = self.measure(self.predict(values, **side_inputs), targets) * share
         loss.backward()
         return loss.detach()
 
-    def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
+    def predict(self, values: Tensor, **side_inputs: Tensor) -> Tensor:
         """The model's outputs (B, K), to be differentiated."""
-        outputs: Tensor = self.model(values, **companions)
+        outputs: Tensor = self.model(values, **side_inputs)
         return outputs
 
     def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -141,22 +153,6 @@ class TrainingStep:
             )
 
 
-def read_adamw(optimizer: torch.optim.Optimizer) -> tuple[float, float, float, float, float] | None:
-    """Learning rate, betas, epsilon and weight decay of a plain AdamW; None where a step would be something else."""
-    group = optimizer.param_groups[0]
-    if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
-        return None
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-        return None
-    if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
-        return None
-    settings = (group["lr"], *group["betas"], group["eps"], group["weight_decay"])
-    if not all(isinstance(setting, int | float) for setting in settings):
-        return None
-    rate, beta_1, beta_2, epsilon, decay = (float(setting) for setting in settings)
-    return rate, beta_1, beta_2, epsilon, decay
-
-
 def fit(
     step: TrainingStep,
     values: Tensor,
@@ -165,13 +161,13 @@ def fit(
     epochs: int,
     seed: int,
     on_epoch: Callable[[int, float], None] | None = None,
-    **companions: Tensor | None,
+    **side_inputs: Tensor | None,
 ) -> list[float]:
     """Shuffled minibatches of the recipe's size for some epochs; returns each epoch's mean loss.
 
-    `companions` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
+    `side_inputs` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
     """
-    present = {name: tensor for name, tensor in companions.items() if tensor is not None}
+    present = {name: tensor for name, tensor in side_inputs.items() if tensor is not None}
     check_lengths(values, targets=targets, **present)
     order = torch.Generator().manual_seed(seed)
     step.model.train()

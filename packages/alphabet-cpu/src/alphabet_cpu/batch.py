@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from alphabet_core import Sequence
-from alphabet_core.coverage import LAGS
+from alphabet_core.fused import LAGS
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -7,9 +7,7 @@ through a hundred small operations takes as long as the forward kernel. Elsewher
 import numpy as np
 import torch
 from alphabet_core import Alphabet
-from alphabet_core.folding import fold
-from alphabet_core.frame import Frame
-from alphabet_core.model import Bank
+from alphabet_core.fused import Bank, Frame, fold
 from numpy.typing import NDArray
 from torch import Tensor
 

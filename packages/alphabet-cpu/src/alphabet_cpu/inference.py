@@ -5,8 +5,7 @@ direct one at that distance; a few rows are carried from tile to tile and nothin
 """
 
 import numpy as np
-from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
-from alphabet_core.norm import EPSILON as NORM_EPSILON
+from alphabet_core.fused import LIFT_OFFSETS, LIFT_REACH, NORM_EPSILON
 
 from alphabet_cpu.arithmetic import ROWS, allocate, clear, copy, multiply_rows, sigmoid
 from alphabet_cpu.compiling import kernel

@@ -1,6 +1,6 @@
 """The folded weights as one array: what lies where."""
 
-from alphabet_core.grid import LIFT_OFFSETS
+from alphabet_core.fused import LIFT_OFFSETS
 
 from alphabet_cpu.compiling import kernel
 

@@ -1,13 +1,13 @@
 """What a step does with its gradients: global-norm clipping and AdamW in one pass each, and the frames' constraint."""
 
 import numpy as np
+from alphabet_core.fused import CLIP_EPSILON
 
 from alphabet_cpu.arithmetic import accumulate_outer, allocate, multiply_rows
 from alphabet_cpu.compiling import kernel
 from alphabet_cpu.lanes import LANES
 from alphabet_cpu.memory import view_floats
 
-CLIP_EPSILON = 1e-6  # torch's, in clip_grad_norm_
 # The series of degree 6 leaves out less than 0.1**7 / 7! = 2e-11 of an argument whose 1-norm is at most this.
 SERIES_REACH = 0.1
 

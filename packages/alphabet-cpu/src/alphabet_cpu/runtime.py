@@ -3,17 +3,17 @@
 import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
-from alphabet_core.coverage import list_modules, list_tensors, require_alphabet
+from alphabet_core.fused import FusedRuntime, list_modules, list_tensors
 from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
+from alphabet_cpu.dispatch import CpuDispatch
 from alphabet_cpu.memory import same_floats
-from alphabet_cpu.path import CpuPath
 from alphabet_cpu.weights import Array, Weights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
 
-class CpuRuntime(CpuPath):
+class CpuRuntime(CpuDispatch, FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
     Changes of the model's parameters are seen at the next call. `path(...)` says which implementation a call takes,
@@ -21,24 +21,13 @@ class CpuRuntime(CpuPath):
     """
 
     def __init__(self, model: Alphabet) -> None:
-        self.model = self.alphabet = require_alphabet(model)
+        super().__init__(model)
         self._weights: Weights | None = None
         self._folded_from: Array = np.empty(0, np.float32)
 
-    @torch.no_grad()
-    def __call__(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,
-        valid: Tensor | None = None,
-    ) -> Tensor:
-        """Logits (B, K) of values (B, T, C)."""
+    def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
+        """Logits (B, K) by the fused kernels, for a call that they cover."""
         model = self.model
-        if self.why_not(values, time_delta) is not None:
-            logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
-            return logits
         with one_torch_thread() as threads:
             sequence = read_sequence(
                 values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid

@@ -6,15 +6,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetError, read_sequence
-from alphabet_core.coverage import LAGS, name_path, require_alphabet
-from alphabet_core.streaming import NO_CLOCK
+from alphabet_core.fused import LAGS, NO_CLOCK, describe_path, require_alphabet
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from alphabet_cpu.arithmetic import allocate
 from alphabet_cpu.batch import Doubles, as_bytes
 from alphabet_cpu.conditioning import MOMENTS
-from alphabet_cpu.path import why_not_fused
+from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.streaming import CHUNK, PAST, count_memory, feed_tokens, finish
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import compile_aloud
@@ -31,10 +30,10 @@ class CpuStream:
     """
 
     def __init__(self, model: Alphabet) -> None:
-        reason = why_not_fused(require_alphabet(model))
+        reason = fused_fallback_reason(require_alphabet(model))
         if reason is not None:
             raise AlphabetError(
-                f"model is not covered, {name_path(reason)}; alphabet_core.StreamingAlphabet streams every model"
+                f"model is not covered, {describe_path(reason)}; alphabet_core.StreamingAlphabet streams every model"
             )
         self.config = model.config
         self._like = torch.empty(0, dtype=torch.float32)

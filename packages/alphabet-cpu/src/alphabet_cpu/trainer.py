@@ -2,19 +2,16 @@
 
 import numpy as np
 import torch
-from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
-from alphabet_core.coverage import require_alphabet, why_not_gradients
-from alphabet_core.frame import TANGENT_SCALE, Frame
-from alphabet_core.training import read_adamw
+from alphabet_core import RECIPES, Alphabet, Recipe, read_sequence
+from alphabet_core.fused import TANGENT_SCALE, FusedTrainer, read_adamw_settings
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.autograd.graph import increment_version
 
 from alphabet_cpu.backward import backpropagate
 from alphabet_cpu.batch import Batch, Doubles, Outputs, read_batch, run_batch
+from alphabet_cpu.dispatch import CpuDispatch, fused_fallback_reason
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.optimizer import clip_and_move, rebase
-from alphabet_cpu.path import CpuPath, why_not_fused
 from alphabet_cpu.weights import Array, Weights
 from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
 
@@ -23,7 +20,7 @@ from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
 GROUPS = 32
 
 
-class CpuTrainer(CpuPath, TrainingStep):
+class CpuTrainer(CpuDispatch, FusedTrainer):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with its gradients from compiled kernels.
 
     Clipping, AdamW and the frames' constraint are compiled too, on torch's own optimizer state. What the kernels do not
@@ -38,8 +35,7 @@ class CpuTrainer(CpuPath, TrainingStep):
         loss: str = "cross_entropy",
         microbatch: int | None = None,
     ) -> None:
-        super().__init__(require_alphabet(model), recipe, loss=loss, microbatch=microbatch)
-        self.alphabet = model
+        super().__init__(model, recipe, loss=loss, microbatch=microbatch)
         self._threads: int | None = None
 
     def __call__(
@@ -52,33 +48,31 @@ class CpuTrainer(CpuPath, TrainingStep):
         valid: Tensor | None = None,
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
-        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
-        if self.why_not(values, time_delta) is not None:
-            return super().__call__(values, targets, **companions)
+        side_inputs = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        if self.fallback_reason(values, time_delta) is not None:
+            return super().__call__(values, targets, **side_inputs)
         with one_torch_thread() as self._threads, compile_aloud(CpuTrainer):
             try:
-                return super().__call__(values, targets, **companions)
+                return super().__call__(values, targets, **side_inputs)
             finally:
                 self._threads = None
 
-    step = __call__
-
-    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+    def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why a call takes the reference, or None."""
-        return why_not_gradients(self.parameters) or super().why_not(values, time_delta)
+        return FusedTrainer.fallback_reason(self) or super().fallback_reason(values, time_delta)
 
-    def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
-        if self.why_not(values, companions.get("time_delta")) is not None:
-            return super().accumulate(values, targets, share, **companions)
+        if self.fallback_reason(values, side_inputs.get("time_delta")) is not None:
+            return super().accumulate(values, targets, share, **side_inputs)
         if self._threads is not None:  # within a step
-            return self._accumulate(values, targets, share, self._threads, **companions)
+            return self._accumulate(values, targets, share, self._threads, **side_inputs)
         with one_torch_thread() as threads:
-            return self._accumulate(values, targets, share, threads, **companions)
+            return self._accumulate(values, targets, share, threads, **side_inputs)
 
-    def _accumulate(self, values: Tensor, targets: Tensor, share: float, threads: int, **companions: Tensor) -> Tensor:
+    def _accumulate(self, values: Tensor, targets: Tensor, share: float, threads: int, **side_inputs: Tensor) -> Tensor:
         model = self.alphabet
-        sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
+        sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **side_inputs)
         batch = read_batch(sequence)
         folding = FoldingAtBase(model) if is_at_base(model) else FoldingByGraph(model)
         outputs = run_batch(batch, folding.weights, threads)
@@ -97,18 +91,15 @@ class CpuTrainer(CpuPath, TrainingStep):
 
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
-        settings = read_adamw(self.optimizer)
+        settings = read_adamw_settings(self.optimizer)
         table = None if settings is None else list_moving(self.optimizer)
-        if settings is None or table is None or why_not_fused(self.alphabet) is not None:
+        if settings is None or table is None or fused_fallback_reason(self.alphabet) is not None:
             super().update()
             return
         clip_and_move(table, float(self.recipe.clip_norm), *settings)
-        frames = [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
-        for frame in frames:
+        for frame in self.trainable_frames():
             rebase(frame.base.numpy(), frame.tangent.detach().numpy(), TANGENT_SCALE)
-        # Whoever watches for changes shall see them, and a scheduler that there was a step.
-        increment_version([*self.parameters, *(frame.base for frame in frames)])
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]
+        self.announce_step()
 
 
 def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:

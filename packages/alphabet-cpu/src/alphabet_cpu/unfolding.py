@@ -4,8 +4,7 @@ A gradient of complex z is dL/dRe + i dL/dIm; through w = a z it becomes conj(a)
 """
 
 import numpy as np
-from alphabet_core.frame import TANGENT_SCALE
-from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
+from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, TANGENT_SCALE
 
 from alphabet_cpu.compiling import kernel
 from alphabet_cpu.lanes import LANES

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
-from alphabet_core.folding import Folded, FoldedBank, fold
+from alphabet_core.fused import Folded, FoldedBank, fold
 from numpy.typing import NDArray
 from torch import Tensor, nn
 

@@ -1,8 +1,7 @@
 """Algorithm 1 by fused operators, differentiable: what `TritonTrainer` trains."""
 
 from alphabet_core import Alphabet
-from alphabet_core.frame import Frame
-from alphabet_core.model import Bank
+from alphabet_core.fused import Bank, Frame
 from torch import Tensor, nn
 
 from alphabet_triton.ops.edge.autograd import edge

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-import torch
 from alphabet_core import Alphabet, read_sequence
-from alphabet_core.coverage import list_modules, list_tensors, require_alphabet
+from alphabet_core.fused import Capture, FusedRuntime, Run, capture_graph, list_modules, list_tensors, run_eagerly
 from torch import Tensor
 
-from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
+from alphabet_triton.dispatch import TritonDispatch
 from alphabet_triton.inputs import Inputs
 from alphabet_triton.launching import Device, TritonDevice, at_home_of, record
-from alphabet_triton.path import TritonPath
 from alphabet_triton.weights import Weights, copy_weights, read_weights
 
 
@@ -24,7 +22,7 @@ class Recording:
     replay: Run
 
 
-class TritonRuntime(TritonPath):
+class TritonRuntime(TritonDispatch, FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
     The first call of a shape compiles its kernels and, on a GPU, records them into a CUDA graph; later calls copy the
@@ -33,27 +31,16 @@ class TritonRuntime(TritonPath):
     """
 
     def __init__(self, model: Alphabet, *, device: Device | None = None, capture: Capture | None = None) -> None:
-        self.model = self.alphabet = require_alphabet(model)
+        super().__init__(model)
         self._device = device or TritonDevice()
         self._capture = capture
         self._weights: Weights | None = None
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._versions: list[tuple[int, int]] = []
 
-    @torch.no_grad()
-    def __call__(
-        self,
-        values: Tensor,
-        *,
-        time_delta: Tensor | None = None,
-        observed: Tensor | None = None,
-        valid: Tensor | None = None,
-    ) -> Tensor:
-        """Logits (B, K) of values (B, T, C)."""
+    def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
+        """Logits (B, K) by the fused kernels, for a call that they cover."""
         model = self.model
-        if self.why_not(values, time_delta) is not None:
-            logits: Tensor = model(values, time_delta=time_delta, observed=observed, valid=valid)
-            return logits
         sequence = read_sequence(
             values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
         )

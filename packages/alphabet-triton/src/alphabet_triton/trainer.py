@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence, value_checks
-from alphabet_core.coverage import list_modules, list_tensors, require_alphabet, why_not_gradients
-from alphabet_core.frame import Frame
-from alphabet_core.training import read_adamw
+from alphabet_core.fused import (
+    AdamWSettings,
+    Capture,
+    FusedTrainer,
+    Run,
+    capture_graph,
+    list_modules,
+    list_tensors,
+    read_adamw_settings,
+    run_eagerly,
+)
 from torch import Tensor
-from torch.autograd.graph import increment_version
 
-from alphabet_triton.graphs import Capture, Run, capture_graph, run_eagerly
+from alphabet_triton.dispatch import TritonDispatch, fused_fallback_reason
 from alphabet_triton.inputs import Inputs, read_masks
 from alphabet_triton.launching import Device, TritonDevice, at_home_of, on
-from alphabet_triton.path import TritonPath, why_not_fused
 
 if TYPE_CHECKING:
     from alphabet_triton.tail import Tail
@@ -32,7 +38,7 @@ class Recording:
     replay: Run
 
 
-class TritonTrainer(TritonPath, TrainingStep):
+class TritonTrainer(TritonDispatch, FusedTrainer):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with fused operators and a fused optimizer.
 
     A step is the core's own, forward to constraint; on a GPU its first call with a shape records it into a CUDA graph,
@@ -50,8 +56,7 @@ class TritonTrainer(TritonPath, TrainingStep):
         device: Device | None = None,
         capture: Capture | None = None,
     ) -> None:
-        super().__init__(require_alphabet(model), recipe, loss=loss, microbatch=microbatch)
-        self.alphabet = model
+        super().__init__(model, recipe, loss=loss, microbatch=microbatch)
         self._device = device or TritonDevice()
         self._capture = capture
         self._tail: Tail | None = None
@@ -60,9 +65,9 @@ class TritonTrainer(TritonPath, TrainingStep):
         self._at_base: list[tuple[int, int]] = []
         self._recording = False
 
-    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+    def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why a call takes the reference, or None."""
-        reason = super().why_not(values, time_delta) or why_not_gradients(self.parameters)
+        reason = super().fallback_reason(values, time_delta) or FusedTrainer.fallback_reason(self)
         if reason is None and not self._frames_at_base():
             reason = (
                 "a frame's tangent is not zero; the kernels are for frames at their base, where every step leaves them"
@@ -79,29 +84,25 @@ class TritonTrainer(TritonPath, TrainingStep):
         valid: Tensor | None = None,
     ) -> Tensor:
         """Do the step and return the batch's mean loss before it, detached."""
-        companions = {"time_delta": time_delta, "observed": observed, "valid": valid}
-        settings = read_adamw(self.optimizer)
+        side_inputs = {"time_delta": time_delta, "observed": observed, "valid": valid}
+        settings = read_adamw_settings(self.optimizer)
         with self._at_work():
             # What only torch's optimizer can do, or does to some parameters, cannot be recorded.
-            fused = self.why_not(values, time_delta) is None and self._all_train(values)
+            fused = self.fallback_reason(values, time_delta) is None and self._all_train(values)
             if fused and settings is not None and self._take_over(settings):
                 loss = self._replay(values, targets, observed, valid)
             else:
-                loss = super().__call__(values, targets, **companions)
-        # Whoever watches for changes shall see those of a replay, and a scheduler that there was a step.
-        increment_version([*self.parameters, *(frame.base for frame in self._frames())])
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]
+                loss = super().__call__(values, targets, **side_inputs)
+        self.announce_step()
         self._at_base = self._tangent_versions()
         return loss
 
-    step = __call__
-
-    def accumulate(self, values: Tensor, targets: Tensor, share: float, **companions: Tensor) -> Tensor:
+    def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
         with self._at_work():
-            if values.requires_grad or self.why_not(values, companions.get("time_delta")) is not None:
-                return super().accumulate(values, targets, share, **companions)
-            loss = self.measure(self.predict(values, **companions), targets) * share
+            if values.requires_grad or self.fallback_reason(values, side_inputs.get("time_delta")) is not None:
+                return super().accumulate(values, targets, share, **side_inputs)
+            loss = self.measure(self.predict(values, **side_inputs), targets) * share
             # Not `backward`: what adds to `.grad` belongs to the stream where a parameter was first used, and a graph
             # cannot record another stream's work.
             leaves = [parameter for parameter in self.parameters if parameter.requires_grad]
@@ -111,21 +112,26 @@ class TritonTrainer(TritonPath, TrainingStep):
                 leaf.grad = placed if leaf.grad is None else leaf.grad + placed
             return loss.detach()
 
-    def predict(self, values: Tensor, **companions: Tensor) -> Tensor:
+    def predict(self, values: Tensor, **side_inputs: Tensor) -> Tensor:
         """The model's outputs (B, K), to be differentiated: by the operators, or by the reference."""
         model = self.alphabet
-        if self.why_not(values, companions.get("time_delta")) is not None:
-            return super().predict(values, **companions)
+        if self.fallback_reason(values, side_inputs.get("time_delta")) is not None:
+            return super().predict(values, **side_inputs)
         from alphabet_triton.forward import forward  # which imports triton
 
-        sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **companions)
+        sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **side_inputs)
         return forward(model, sequence.values, *read_masks(sequence))
 
     def update(self) -> None:
         """Clip, optimize and constrain; clipping and AdamW in one kernel, on torch's own optimizer state."""
-        settings = read_adamw(self.optimizer)
+        settings = read_adamw_settings(self.optimizer)
         whole = all(parameter.grad is not None for parameter in self.parameters)
-        if settings is None or not whole or why_not_fused(self.alphabet) is not None or not self._take_over(settings):
+        if (
+            settings is None
+            or not whole
+            or fused_fallback_reason(self.alphabet) is not None
+            or not self._take_over(settings)
+        ):
             super().update()
             self._tail = None  # which would not know of this step
             return
@@ -168,7 +174,7 @@ class TritonTrainer(TritonPath, TrainingStep):
         capture = self._capture or (capture_graph if loss.is_cuda else run_eagerly)
         return Recording(inputs, targets, loss, capture(run, changed))
 
-    def _take_over(self, settings: tuple[float, ...]) -> bool:
+    def _take_over(self, settings: AdamWSettings) -> bool:
         """Have a tail for these parameters and settings; what was recorded with others, elsewhere, is forgotten."""
         from alphabet_triton.tail import Tail  # which imports triton
 
@@ -186,14 +192,11 @@ class TritonTrainer(TritonPath, TrainingStep):
         with at_home_of(self.parameters[0]), on(self._device):
             yield
 
-    def _frames(self) -> list[Frame]:
-        return [bank.frame for bank in self.alphabet.banks() if isinstance(bank.frame, Frame)]
-
     def _frames_at_base(self) -> bool:
         """Whether all tangents are zero, which is only asked of the device after something else wrote to them."""
         versions = self._tangent_versions()
         if versions != self._at_base and not self._recording:
-            if any(bool(frame.tangent.any()) for frame in self._frames()):
+            if any(bool(frame.tangent.any()) for frame in self.trainable_frames()):
                 return False
             self._at_base = versions
         return True
@@ -207,4 +210,4 @@ class TritonTrainer(TritonPath, TrainingStep):
             self._recording = False
 
     def _tangent_versions(self) -> list[tuple[int, int]]:
-        return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self._frames()]
+        return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self.trainable_frames()]

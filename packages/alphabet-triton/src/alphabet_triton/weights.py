@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from alphabet_core import Alphabet
-from alphabet_core.folding import FoldedBank, fold
+from alphabet_core.fused import FoldedBank, fold
 from torch import Tensor, nn
 
 

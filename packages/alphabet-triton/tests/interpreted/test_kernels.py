@@ -3,11 +3,11 @@
 import pytest
 import torch
 from alphabet_core import value_checks
+from alphabet_testing.kernels.chain import CASES, errors, run_kernels, run_reference
+from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_triton import TritonRuntime
 from alphabet_triton.launching import TritonDevice
 from alphabet_triton.ops.scan.launch import launch_scan
-from examples import MASKS, make_batch, make_model
-from kernel_chain import CASES, errors, run_kernels, run_reference
 
 # Float32 against float64: sums of some hundred terms and as many roundings, 2e-6 of a tensor's largest entry; for one
 # token many gradients are differences of nearly equal terms.

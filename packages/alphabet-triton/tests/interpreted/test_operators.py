@@ -3,13 +3,13 @@
 import pytest
 import torch
 from alphabet_core import AlphabetError, read_sequence
+from alphabet_testing.models import make_batch, make_model
 from alphabet_triton.inputs import read_masks
 from alphabet_triton.ops.edge.autograd import edge
 from alphabet_triton.ops.fold.autograd import fold, frame_at_base
 from alphabet_triton.ops.head.autograd import head
 from alphabet_triton.ops.reader.autograd import reader
 from alphabet_triton.ops.scan.autograd import scan
-from examples import make_batch, make_model
 
 LENGTH = 16  # a multiple of sixteen: past the length rows are undefined, and torch would compare that too
 

@@ -5,10 +5,9 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
-from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.graphs import warm_up
-from examples import make_batch, make_model
-from trainers import (
+from alphabet_core.fused import warm_up
+from alphabet_testing.models import make_batch, make_model
+from alphabet_testing.trainers import (
     CHANGES,
     assert_equal,
     assert_steps_follow,
@@ -16,6 +15,7 @@ from trainers import (
     set_gradients,
     store_by_columns,
 )
+from alphabet_triton import TritonRuntime, TritonTrainer
 
 SIZES = (2, 12, 2, 3)  # the interpreter takes a quarter of a millisecond per scanned element
 

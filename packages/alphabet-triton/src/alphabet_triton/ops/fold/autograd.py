@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from alphabet_core.frame import TANGENT_SCALE
+from alphabet_core.fused import TANGENT_SCALE
 from torch import Tensor
 
 from alphabet_triton.ops.fold.launch import launch_fold, launch_fold_backward

@@ -9,12 +9,13 @@ Poles are computed in float64: 1 - p then keeps thirteen digits where the decay 
 
 import triton
 import triton.language as tl
+from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
 
 from alphabet_triton.launching import UNSPECIALIZED
 
-DECAY_MIN = tl.constexpr(1e-3)
-DECAY_SPAN = tl.constexpr(2.0 - 1e-3)
-PI = tl.constexpr(3.141592653589793)
+LEAST_DECAY = tl.constexpr(DECAY_MIN)
+DECAY_SPAN = tl.constexpr(DECAY_MAX - DECAY_MIN)
+TURN = tl.constexpr(FREQUENCY_MAX)
 
 
 @triton.jit
@@ -25,10 +26,10 @@ def load_pole(raw_decay, raw_frequency, o_m, m_m):
     b_sigma = 1.0 / (1.0 + tl.exp(-b_x))
     b_tanh = 1.0 - 2.0 / (tl.exp(2.0 * b_y) + 1.0)
     return (
-        b_sigma * DECAY_SPAN + DECAY_MIN,
-        b_tanh * PI,
+        b_sigma * DECAY_SPAN + LEAST_DECAY,
+        b_tanh * TURN,
         b_sigma * (1.0 - b_sigma) * DECAY_SPAN,
-        (1.0 - b_tanh * b_tanh) * PI,
+        (1.0 - b_tanh * b_tanh) * TURN,
     )
 
 

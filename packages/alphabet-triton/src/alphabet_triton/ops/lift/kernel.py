@@ -9,10 +9,12 @@ whose squares add up over them, and products, which read again what the program 
 
 import triton
 import triton.language as tl
+from alphabet_core.fused import LIFT_OFFSETS, NORM_EPSILON
 
-TAPS = tl.constexpr(5)
-SPACING = tl.constexpr(4)
-EPSILON = tl.constexpr(1e-6)
+TAPS = tl.constexpr(len(LIFT_OFFSETS))
+SPACING = tl.constexpr(LIFT_OFFSETS[1] - LIFT_OFFSETS[0])
+EPSILON = tl.constexpr(NORM_EPSILON)
+assert tuple(SPACING.value * (k - TAPS.value // 2) for k in range(TAPS.value)) == LIFT_OFFSETS
 FAR = tl.constexpr(2.0**-80)  # a unit in which the square of no float32 overflows
 
 

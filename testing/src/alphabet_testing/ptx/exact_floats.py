@@ -5,8 +5,9 @@ from fractions import Fraction
 from math import isqrt
 
 import numpy as np
-from ptx_snippets import DTYPES, FORMATS, THREADS, compute, round_fraction
-from ptx_values import make_values, to_python
+
+from alphabet_testing.ptx.snippets import DTYPES, FORMATS, THREADS, compute, round_fraction
+from alphabet_testing.ptx.values import make_values, to_python
 
 TINY = 2.0**-126
 

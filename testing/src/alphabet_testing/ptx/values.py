@@ -1,7 +1,8 @@
 """Numbers of every PTX type, with their corner cases, and their way to Python and back."""
 
 import numpy as np
-from ptx_snippets import DTYPES, THREADS, decode_bf16, encode_bf16
+
+from alphabet_testing.ptx.snippets import DTYPES, THREADS, decode_bf16, encode_bf16
 
 
 def make_values(kind, seed):

@@ -21,7 +21,8 @@ from alphabet_audit.plan import PHASE_GATES, Plan
 from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
 from alphabet_audit.tolerances import Reading, judge
 
-AUDIT = Path(__file__).parents[3] / "audit"
+from alphabet_testing.places import AUDIT
+
 HASH = "ab" * 32
 ENVIRONMENT = {
     "device": {"type": "cpu", "name": "a processor that does not exist", "cores": 2},

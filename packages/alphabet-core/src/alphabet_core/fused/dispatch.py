@@ -1,4 +1,4 @@
-"""Which models a fused runtime may stand in for, and in words why one is not covered."""
+"""Which calls a fused runtime covers, and in words why one is not: then the reference runs instead, visibly."""
 
 from abc import ABC, abstractmethod
 
@@ -14,26 +14,21 @@ from alphabet_core.norm import RMSNorm
 from alphabet_core.poles import Poles
 
 FUSED = "fused"
+# The lags that fused kernels are written for, and the moments per pole that follow: an energy, two parts per lag.
 LAGS = (1, 2, 4)
-# What kernels compute in place of. A subclass, or a parametrized module, may compute something else.
-MODULES = {Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, Poles, Synthesis, AffineHead}
+MOMENTS = 1 + 2 * len(LAGS)
+# The module types that fused kernels stand in for. A subclass, or a parametrized module, may compute something else.
+COVERED_MODULES = {Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, Poles, Synthesis, AffineHead}
 
 
-def require_alphabet(model: object) -> Alphabet:
-    """The model, if it is one."""
-    if not isinstance(model, Alphabet):
-        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-    return model
-
-
-class Pathfinder(ABC):
-    """Something that runs an `alphabet` by kernels or by the reference, and says which."""
+class FusedDispatch(ABC):
+    """Runs an `alphabet` by fused kernels where they apply and by the reference elsewhere, and says which."""
 
     alphabet: Alphabet
 
     @abstractmethod
-    def why_not(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
-        """Why a call takes the reference, or None; without values, what holds for every call."""
+    def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why the reference runs a call, or None; without values, the reason that holds for every call."""
 
     def path(
         self,
@@ -43,20 +38,27 @@ class Pathfinder(ABC):
         observed: Tensor | None = None,  # noqa: ARG002  every mask is covered
         valid: Tensor | None = None,  # noqa: ARG002
     ) -> str:
-        """`"fused"`, or `"reference: "` and the reason."""
-        return name_path(self.why_not(values, time_delta))
+        """The implementation that a call takes: `"fused"`, or `"reference: "` and the reason."""
+        return describe_path(self.fallback_reason(values, time_delta))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({name_path(self.why_not())}, {self.alphabet.config})"
+        return f"{type(self).__name__}({describe_path(self.fallback_reason())}, {self.alphabet.config})"
 
 
-def name_path(reason: str | None) -> str:
-    """`"fused"`, or `"reference: "` and the reason."""
+def require_alphabet(model: object) -> Alphabet:
+    """The model itself; an error if it is not an `Alphabet`."""
+    if not isinstance(model, Alphabet):
+        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
+    return model
+
+
+def describe_path(reason: str | None) -> str:
+    """`"fused"` for no reason, else `"reference: "` and the reason."""
     return FUSED if reason is None else f"reference: {reason}"
 
 
-def why_not_call(values: Tensor | None, time_delta: Tensor | None) -> str | None:
-    """Why kernels do not cover a call, or None."""
+def call_fallback_reason(values: Tensor | None, time_delta: Tensor | None) -> str | None:
+    """Why fused kernels do not cover a call's inputs, or None."""
     if time_delta is not None:
         return "time_delta is given; the kernels run on regular grids"
     if isinstance(values, Tensor) and values.dtype != torch.float32:
@@ -64,15 +66,15 @@ def why_not_call(values: Tensor | None, time_delta: Tensor | None) -> str | None
     return None
 
 
-def why_not_model(model: Alphabet, device: str) -> str | None:
-    """Why kernels for a type of device (`"cpu"`, `"cuda"`) do not cover a model, or None."""
+def model_fallback_reason(model: Alphabet, device: str) -> str | None:
+    """Why fused kernels for a type of device (`"cpu"`, `"cuda"`) do not cover a model, or None."""
     if model.cascaded is None or model.synthesis is None or model.config.energy_hidden is not None:
         return "the model is a structural variant, and the kernels are written for the full dataflow and affine head"
     if model.config.lags != LAGS:
         return f"lags are {model.config.lags}; the kernels are written for {LAGS}"
     modules = list_modules(model)
     for module in modules:
-        if type(module) not in MODULES:
+        if type(module) not in COVERED_MODULES:
             return f"the model has a {type(module).__name__}, which may compute something else"
         if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
             return f"a hook is registered on the model's {type(module).__name__}; the kernels would not call it"
@@ -86,15 +88,15 @@ def why_not_model(model: Alphabet, device: str) -> str | None:
     return None
 
 
-def why_not_gradients(parameters: list[nn.Parameter]) -> str | None:
-    """Why kernels do not give these parameters their gradients, or None."""
+def gradient_fallback_reason(parameters: list[nn.Parameter]) -> str | None:
+    """Why fused kernels may not compute these parameters' gradients, or None."""
     if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in parameters):
         return "a gradient hook is registered on a parameter; the kernels would not call it"
     return None
 
 
 def list_modules(model: nn.Module) -> list[nn.Module]:
-    """`model.modules()` in a fraction of the time: this runs at every call."""
+    """All modules of a model, as `model.modules()` lists them, in a fraction of the time: this runs at every call."""
     found = [model]
     for module in found:  # which grows
         found += [child for child in module._modules.values() if child is not None]
@@ -102,6 +104,6 @@ def list_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def list_tensors(modules: list[nn.Module]) -> list[Tensor]:
-    """Their parameters and buffers."""
+    """The parameters and buffers that some modules own."""
     owned = [(module._parameters, module._buffers) for module in modules]
     return [tensor for pair in owned for tensors in pair for tensor in tensors.values() if tensor is not None]

@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 from alphabet_core import TrainingStep
-from examples import make_batch
+
+from alphabet_testing.models import make_batch
 
 SLACK = 3.0
 

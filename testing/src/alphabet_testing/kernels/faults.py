@@ -1,13 +1,14 @@
 """What is broken on purpose, in which kernel, and which gate has to notice. docs/gpu-faults.md is made from this table.
 
-`python packages/alphabet-triton/tests/faults.py` prints that page.
+`python -m alphabet_testing.kernels.faults` prints that page.
 """
 
 import re
 from dataclasses import dataclass, replace
 
 import torch
-from ptx_device import compile_launch
+
+from alphabet_testing.kernels.device import compile_launch
 
 SIZES, LENGTH = (1, 16, 4, 3), 140  # two blocks of every kernel that has more than one
 WIDE = (1, 160, 4, 3), 40  # features in three parts
@@ -189,7 +190,7 @@ def make_page():
     lines = [
         "# Faults planted in the GPU kernels",
         "",
-        "Made by `python packages/alphabet-triton/tests/faults.py`; `nox -s tests` plants every one of them, in a",
+        "Made by `python -m alphabet_testing.kernels.faults`; `nox -s tests` plants every one of them, in a",
         "launch or in the compiled PTX, executes the kernels on the CPU and requires the named gate to notice.",
         "",
         *(f"- **{gate}**: {meaning}" for gate, meaning in GATES.items()),

@@ -1,30 +1,31 @@
-"""Work recorded once and replayed: what a shape's second call costs is one launch of a graph."""
+"""Work recorded once into a CUDA graph and replayed: a later call costs one launch. Not yet run on a GPU."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from alphabet_core import AlphabetError
 from torch import Tensor
+
+from alphabet_core.errors import AlphabetError
 
 Run = Callable[[], None]
 WARM_UPS = 3
 
 
 class Capture(Protocol):
-    """How work becomes something to replay."""
+    """A way to turn work into something that can be replayed."""
 
     def __call__(self, run: Run, changed: list[Tensor]) -> Run:
-        """Something that does what `run` does; `changed` are tensors that it changes, and are as they were."""
+        """A function that does what `run` does; the tensors in `changed`, which `run` writes, are left as they were."""
 
 
 def run_eagerly(run: Run, changed: list[Tensor]) -> Run:  # noqa: ARG001  nothing runs before it should
-    """No recording: every call launches."""
+    """The work itself: nothing is recorded, and every call launches."""
     return run
 
 
 def capture_graph(run: Run, changed: list[Tensor]) -> Run:
-    """Warm up on a side stream, where kernels are compiled and loaded, then record into a CUDA graph."""
+    """A replay of a CUDA graph, recorded after warming up on a side stream, where kernels are compiled and loaded."""
     try:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -36,7 +37,7 @@ def capture_graph(run: Run, changed: list[Tensor]) -> Run:
             run()
     except RuntimeError as error:
         raise AlphabetError(
-            f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_triton.graphs), which "
+            f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_core.fused), which "
             "needs none"
         ) from error
     replay: Run = graph.replay
@@ -44,7 +45,7 @@ def capture_graph(run: Run, changed: list[Tensor]) -> Run:
 
 
 def warm_up(run: Run, changed: list[Tensor]) -> None:
-    """Run a few times, and take back what that changed."""
+    """Run some work a few times, then undo what it changed."""
     before = [tensor.detach().clone() for tensor in changed]
     for _ in range(WARM_UPS):
         run()
@@ -53,6 +54,6 @@ def warm_up(run: Run, changed: list[Tensor]) -> None:
 
 @torch.no_grad()
 def restore(tensors: list[Tensor], values: list[Tensor]) -> None:
-    """Make tensors what they were."""
+    """Copy earlier values back into tensors."""
     for tensor, value in zip(tensors, values, strict=True):
         tensor.copy_(value)

@@ -1,0 +1,72 @@
+"""The contract between the reference and the runtimes that fuse it: all that such a runtime may import of the core.
+
+dispatch    FusedDispatch: which calls kernels cover, and why the reference runs the others
+runtime     FusedRuntime and FusedTrainer: the bases of inference and of complete training steps
+folding     the model's factors multiplied out: what kernels read instead of the parameters
+adamw       the settings of torch's AdamW, for optimizer kernels
+graphs      work recorded once into a CUDA graph and replayed
+
+The constants below are those that kernels freeze when they are compiled.
+"""
+
+from alphabet_core.frame import TANGENT_SCALE, FixedFrame, Frame
+from alphabet_core.fused.adamw import CLIP_EPSILON, AdamWSettings, read_adamw_settings
+from alphabet_core.fused.dispatch import (
+    FUSED,
+    LAGS,
+    MOMENTS,
+    FusedDispatch,
+    call_fallback_reason,
+    describe_path,
+    gradient_fallback_reason,
+    list_modules,
+    list_tensors,
+    model_fallback_reason,
+    require_alphabet,
+)
+from alphabet_core.fused.folding import Folded, FoldedBank, fold
+from alphabet_core.fused.graphs import Capture, Run, capture_graph, restore, run_eagerly
+from alphabet_core.fused.runtime import FusedRuntime, FusedTrainer
+from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
+from alphabet_core.model import Bank
+from alphabet_core.norm import EPSILON as NORM_EPSILON
+from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
+from alphabet_core.streaming import NO_CLOCK
+
+__all__ = [
+    "CLIP_EPSILON",
+    "DECAY_MAX",
+    "DECAY_MIN",
+    "FREQUENCY_MAX",
+    "FUSED",
+    "LAGS",
+    "LIFT_OFFSETS",
+    "LIFT_REACH",
+    "MOMENTS",
+    "NORM_EPSILON",
+    "NO_CLOCK",
+    "TANGENT_SCALE",
+    "AdamWSettings",
+    "Bank",
+    "Capture",
+    "FixedFrame",
+    "Folded",
+    "FoldedBank",
+    "Frame",
+    "FusedDispatch",
+    "FusedRuntime",
+    "FusedTrainer",
+    "Run",
+    "call_fallback_reason",
+    "capture_graph",
+    "describe_path",
+    "fold",
+    "gradient_fallback_reason",
+    "list_modules",
+    "list_tensors",
+    "model_fallback_reason",
+    "read_adamw_settings",
+    "require_alphabet",
+    "restore",
+    "run_eagerly",
+]

@@ -1,0 +1,33 @@
+"""What a fused optimizer kernel needs to know of torch's AdamW, and the constant of its gradient clipping."""
+
+from typing import NamedTuple
+
+import torch
+
+# What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
+CLIP_EPSILON = 1e-6
+
+
+class AdamWSettings(NamedTuple):
+    """The numbers of a plain AdamW step, in the order in which kernels take them."""
+
+    learning_rate: float
+    beta_1: float
+    beta_2: float
+    epsilon: float
+    weight_decay: float
+
+
+def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | None:
+    """The settings of a plain AdamW, or None where a step of this optimizer would be something else."""
+    group = optimizer.param_groups[0]
+    if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
+        return None
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        return None
+    if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
+        return None
+    settings = (group["lr"], *group["betas"], group["eps"], group["weight_decay"])
+    if not all(isinstance(setting, int | float) for setting in settings):
+        return None
+    return AdamWSettings(*map(float, settings))

@@ -1,0 +1,1 @@
+"""Runs of the ledger without hardware, forged evidence, and broken runtimes."""
