@@ -62,7 +62,8 @@ class Frame(nn.Module):
         super().__init__()
         self.columns = 2 * modes
         orthogonal = torch.linalg.qr(torch.randn(width, width, dtype=torch.float64)).Q
-        self.register_buffer("base", orthogonal.to(torch.get_default_dtype()))
+        # By rows, as it is stored in a file: products of a matrix that lies by columns are rounded otherwise.
+        self.register_buffer("base", orthogonal.to(torch.get_default_dtype()).contiguous())
         self.tangent = nn.Parameter(torch.zeros(width, self.columns))
 
     def forward(self) -> Tensor:
