@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -132,23 +133,28 @@ def check_types(session: nox.Session) -> None:
 @nox.session
 def build(session: nox.Session) -> None:
     """Wheels and sdists of all packages, each installed outside the checkout, where its README example runs."""
-    out, elsewhere = ROOT / "dist", Path(session.create_tmp())
+    out = ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     install(session, "build", "hatchling", "virtualenv")
     for name in PACKAGES:
         session.run("python", "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{name}", silent=True)
     session.run("python", "testing/check_wheels.py", str(out))
     for name in session.posargs or PACKAGES:
-        home = elsewhere / name
-        session.run("virtualenv", "--quiet", "--clear", str(home))
-        python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        wheels = [str(next(out.glob(f"{each.replace('-', '_')}-*.whl"))) for each in with_siblings(name)]
-        session.run(python, "-m", "pip", "install", "--quiet", *wheels, external=True)
-        with session.chdir(home):
-            readme = ROOT / "packages" / name / "README.md"
-            session.run(python, "-I", str(ROOT / "testing/run_isolated.py"), name, str(readme), external=True)
-            if name == "alphabet-audit":
-                session.run(python, "-I", "-m", "alphabet_audit", "parity", external=True)
+        with tempfile.TemporaryDirectory() as elsewhere:
+            run_wheel(session, name, Path(elsewhere))
+
+
+def run_wheel(session: nox.Session, package: str, home: Path) -> None:
+    """Install a package from its built wheel in an environment of its own and use it as its README says."""
+    session.run("virtualenv", "--quiet", str(home / "venv"))
+    python = str(home / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+    wheels = [str(next(ROOT.glob(f"dist/{name.replace('-', '_')}-*.whl"))) for name in with_siblings(package)]
+    session.run(python, "-m", "pip", "install", "--quiet", *wheels, external=True)
+    readme = ROOT / "packages" / package / "README.md"
+    with session.chdir(home):
+        session.run(python, "-I", str(ROOT / "testing" / "run_isolated.py"), package, str(readme), external=True)
+        if package == "alphabet-audit":
+            session.run(python, "-I", "-m", "alphabet_audit", "parity", external=True)
 
 
 @nox.session
