@@ -10,7 +10,7 @@ import numpy as np
 from alphabet_ptx.datatypes import Array, size_of
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.memory import ORIGIN, GlobalMemory
-from alphabet_ptx.parse import Parameter, Program, Variable
+from alphabet_ptx.parse import Parameter, Program
 
 # Element types of Triton and the numpy types that hold them.
 ELEMENTS = {
@@ -73,10 +73,8 @@ def as_array(name: str, value: object, kind: str | None) -> Array | None:
     return value
 
 
-def lay_out(
-    arrays: Mapping[str, Array], variables: Sequence[Variable]
-) -> tuple[GlobalMemory, dict[str, Placed], dict[str, int]]:
-    """Global memory with all arrays and the module's variables; where the arrays are in it; the variables' addresses.
+def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Placed]:
+    """Copy the arrays of a launch into global memory; returns where each of them lies there.
 
     Arrays that overlap in the caller's memory overlap here, too.
     """
@@ -92,24 +90,14 @@ def lay_out(
         (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names))
         for start, end, names in groups
     ]
-    pieces += [
-        (variable.name, variable.size or 0, variable.space == "global" and not variable.data) for variable in variables
-    ]
-    memory = GlobalMemory(pieces)
     placed = {}
-    for (start, _, names), piece in zip(groups, memory.allocations, strict=False):
+    for (start, _, names), piece in zip(groups, memory.allocate(pieces), strict=True):
         for name in names:
             array = arrays[name]
             offset = piece.start + _address(array) - start
             memory.bytes[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
             placed[name] = Placed(array, offset)
-    addresses = {}
-    for variable, piece in zip(variables, memory.allocations[len(groups) :], strict=True):
-        contents = np.zeros(piece.end - piece.start, np.uint8)
-        contents[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
-        memory.bytes[piece.start : piece.end] = contents
-        addresses[variable.name] = ORIGIN + piece.start
-    return memory, placed, addresses
+    return placed
 
 
 def _address(array: Array) -> int:

@@ -1,9 +1,11 @@
 """Execute a compiled kernel on the CPU, one block of the grid after another."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
+from threading import Lock
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
 
 LIMIT = 10_000_000
+# Bound programs that wait for another launch; a large one takes a few megabytes.
+KEPT = 32
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ def execute(
     the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
     shared memory, if it uses any. A kernel that takes more than `limit` steps is taken to be stuck.
     """
-    program = parse(kernel if isinstance(kernel, str) else kernel.ptx)
+    ptx = kernel if isinstance(kernel, str) else kernel.ptx
+    program = parse(ptx)
     sizes = _check_grid(grid)
     if isinstance(kernel, str):
         kinds: dict[str, str] = {}
@@ -67,33 +72,52 @@ def execute(
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
-    memory, placed, symbols = lay_out(
-        {name: array for name, array in arrays.items() if array is not None},
-        [variable for variable in program.variables if variable.space in ("global", "const")],
-    )
-    shared_symbols, shared_size = _place_variables(program, "shared", shared or 0)
-    local_symbols, local_size = _place_variables(program, "local", 0)
-    block = Block(
-        program,
-        memory,
-        pack_parameters(program, values, placed, kinds),
-        symbols | shared_symbols | local_symbols,
-        shared=shared_size,
-        local=local_size,
-        grid=sizes,
-    )
-    block.strict = strict
-    block.watch({space: _cell(program, space) for space in ("global", "shared")})
-    with np.errstate(all="ignore"):
-        schedule = Schedule(block, limit)
+    with np.errstate(all="ignore"), _machine(ptx, shared or 0, sizes) as schedule:
+        block = schedule.block
+        placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
+        schedule.launch(limit)
+        block.launch(
+            pack_parameters(program, values, placed, kinds),
+            {space: _cell(program, space) for space in ("global", "shared")},
+            strict=strict,
+        )
         for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):
             schedule.run(number, (x, y, z))
-    write_back(memory, placed)
-    counts: Counter[str] = Counter()
-    for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
-        if hits:
-            counts[instruction.opcode] += hits
-    return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+        write_back(block.memory, placed)
+        counts: Counter[str] = Counter()
+        for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
+            if hits:
+                counts[instruction.opcode] += hits
+        return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+
+
+_Key = tuple[str, int, tuple[int, int, int]]
+_idle: dict[_Key, Schedule] = {}
+_idle_lock = Lock()
+
+
+@contextmanager
+def _machine(ptx: str, shared: int, grid: tuple[int, int, int]) -> Iterator[Schedule]:
+    """A program bound to a block, which takes longer than most launches: those used last are kept for the next launch.
+
+    Nobody else has it meanwhile, and one that a fault stopped halfway is not used again.
+    """
+    key = (ptx, shared, grid)
+    with _idle_lock:
+        schedule = _idle.pop(key, None)
+    if schedule is None:
+        program = parse(ptx)
+        shared_symbols, shared_size = _place_variables(program, "shared", shared)
+        local_symbols, local_size = _place_variables(program, "local", 0)
+        schedule = Schedule(
+            Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size, grid=grid)
+        )
+    yield schedule
+    schedule.block.memory.allocate(())
+    with _idle_lock:
+        _idle[key] = schedule
+        while len(_idle) > KEPT:
+            del _idle[next(iter(_idle))]
 
 
 def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:

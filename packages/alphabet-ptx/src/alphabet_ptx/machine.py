@@ -33,8 +33,6 @@ class Block:
     def __init__(
         self,
         program: Program,
-        memory: GlobalMemory,
-        parameters: Mapping[str, bytes],
         symbols: Mapping[str, int],
         *,
         shared: int,
@@ -42,16 +40,18 @@ class Block:
         grid: tuple[int, int, int],
     ) -> None:
         self.program = program
-        self.parameters = parameters
-        self.symbols = symbols
+        self.parameters: Mapping[str, bytes] = {}
+        self.memory = GlobalMemory([each for each in program.variables if each.space in ("global", "const")])
+        self.symbols = {**self.memory.symbols, **symbols}
         self.threads = int(np.prod(program.threads))
         self.everyone = np.arange(self.threads)
         self.warps = -(-self.threads // WARP)
-        self.clock = Clock(self.warps, int(np.prod(grid)))
+        self.programs = int(np.prod(grid))
+        self.clock = Clock(self.warps, self.programs)
         self.shared = SharedMemory(shared)
         self.local = LocalMemory(local, self.threads)
         self.copies = PendingCopies(self.shared)
-        self.memories: dict[str, Memory] = {"global": memory, "shared": self.shared, "local": self.local}
+        self.memories: dict[str, Memory] = {"global": self.memory, "shared": self.shared, "local": self.local}
         self.special = special_registers(program.threads, grid)
         self.ctaid = (0, 0, 0)
         self.pc = 0
@@ -74,6 +74,16 @@ class Block:
         self.unwritten.setflags(write=False)
         # Per register the threads in which its value is unknown: None if there are none.
         self.unknown: dict[str, Mask | None] = dict.fromkeys(kinds, self.unwritten)
+
+    def launch(self, parameters: Mapping[str, bytes], cells: Mapping[str, int], *, strict: bool) -> None:
+        """Prepare for a grid with these parameters; races are tracked by cells of so many bytes per memory."""
+        self.parameters = parameters
+        self.strict = strict
+        self.races = {}
+        self.clock = Clock(self.warps, self.programs)
+        for space, cell in cells.items():
+            memory = self.memories[space]
+            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
 
     def start(self, number: int, ctaid: tuple[int, int, int]) -> None:
         """Become block `number` of the grid."""
@@ -205,12 +215,6 @@ class Block:
             self.unknown[name] = after if after.any() else None
 
     # Races
-
-    def watch(self, cells: Mapping[str, int]) -> None:
-        """Track races in these memories, by cells of so many bytes."""
-        for space, cell in cells.items():
-            memory = self.memories[space]
-            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
 
     def _reporter(self, space: str, cell: int) -> Callable[[str, int, int, int, int, int], None]:
         size = self.warps * WARP

@@ -11,6 +11,7 @@ import numpy as np
 
 from alphabet_ptx.datatypes import Array, unsigned
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.parse import Variable
 from alphabet_ptx.races import Tracker
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
@@ -147,15 +148,21 @@ class Allocation:
 
 
 class GlobalMemory(Memory):
-    """All arrays of a launch, each between guard zones."""
+    """The variables of a module, whose addresses never change, and all arrays of a launch, each between guard zones."""
 
     name = "global"
 
-    def __init__(self, pieces: Sequence[tuple[str, int, bool]]) -> None:
-        """`pieces` are (name, bytes, writable)."""
+    def __init__(self, variables: Sequence[Variable] = ()) -> None:
+        self.variables = variables
+        self.allocate(())
+        self.symbols = {piece.name: ORIGIN + piece.start for piece in self.allocations}
+
+    def allocate(self, arrays: Sequence[tuple[str, int, bool]]) -> list[Allocation]:
+        """Give the memory new contents for a launch: `arrays` are (name, bytes, writable); returns their places."""
+        variables = [(each.name, each.size or 0, each.space == "global" and not each.data) for each in self.variables]
         self.allocations = []
         position = 0
-        for name, size, writable in pieces:
+        for name, size, writable in (*variables, *arrays):
             start = -(-(position + GUARD) // GUARD) * GUARD
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
@@ -163,6 +170,10 @@ class GlobalMemory(Memory):
         self.starts = np.array([piece.start for piece in self.allocations], np.int64)
         self.ends = np.array([piece.end for piece in self.allocations], np.int64)
         self.writable = np.array([piece.writable for piece in self.allocations], np.bool_)
+        for variable, piece in zip(self.variables, self.allocations, strict=False):
+            self.bytes[piece.start : piece.end] = 0
+            self.bytes[piece.start : piece.start + len(variable.data)] = np.frombuffer(variable.data, np.uint8)
+        return self.allocations[len(variables) :]
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         self.check_alignment(addresses, size, threads)

@@ -7,7 +7,7 @@ nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) are made uniqu
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError, Source
@@ -133,6 +133,7 @@ _IMPLICIT = re.compile(r"implicit-def:\s*(%[\w$]+)")
 _PLACE = re.compile(r"([^\s@\[\]]+):(\d+):\d+")
 
 
+@lru_cache(maxsize=64)
 def parse(ptx: str) -> Program:
     """The kernel in a PTX module; there must be exactly one."""
     entries = list(_ENTRY.finditer(ptx))

@@ -77,9 +77,13 @@ class Wait:
 class Schedule:
     """Runs blocks of one bound program; counts how often each instruction ran."""
 
-    def __init__(self, block: Block, limit: int) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
         self.code = bind_program(block)
+        self.launch(0)
+
+    def launch(self, limit: int) -> None:
+        """Start counting for another grid, which may take `limit` steps."""
         self.hits = [0] * len(self.code)
         self.limit = limit
         self.steps = 0

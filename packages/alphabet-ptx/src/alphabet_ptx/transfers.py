@@ -65,15 +65,18 @@ def _load_parameter(instruction: Instruction, block: Block) -> Step:
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         raise PtxError(f"expected the address of a parameter; found {address}")
     targets = _elements(instruction, instruction.operands[0])
-    data = block.parameters[address.base.name][address.offset :]
-    values = np.frombuffer(data, DTYPES[kind], len(targets))
+    name, offset = address.base.name, address.offset
+    sizes = {parameter.name: size_of(parameter.kind) for parameter in block.program.parameters}
+    if offset < 0 or offset + len(targets) * size_of(kind) > sizes.get(name, 0):
+        raise PtxError(f"{instruction.opcode} reads beyond the parameters of the kernel: {name} at byte {offset}")
     writers = [block.destination(target, kind) for target in targets]
 
     def step(mask: Mask | None) -> None:
+        values = np.frombuffer(block.parameters[name], DTYPES[kind], len(targets), offset)
         for write, value, target in zip(writers, values, targets, strict=True):
             write(value, mask)
-            for name in block.names(target):
-                block.learn(name, mask)
+            for register in block.names(target):
+                block.learn(register, mask)
 
     return step
 
