@@ -4,8 +4,10 @@ A memory is an array of bytes. An access names one address per active thread; it
 and the alignment of the access before anything is read or written, and then noted by the memory's race tracker.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -42,8 +44,8 @@ class Memory:
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         """Where in `bytes` the accesses are, if all of them are aligned and inside."""
         self.check_alignment(addresses, size, threads)
-        inside = (addresses >= 0) & (addresses + size <= self.size)
-        if not inside.all():
+        if addresses.min() < 0 or addresses.max() + size > self.size:
+            inside = (addresses >= 0) & (addresses + size <= self.size)
             self.refuse(addresses, size, threads, ~inside, f"outside its {self.size} bytes", write=write)
         return addresses
 
@@ -52,9 +54,9 @@ class Memory:
         return f"byte {offset}"
 
     def check_alignment(self, addresses: Array, size: int, threads: Array) -> None:
-        odd = addresses % size != 0
-        if odd.any():
-            first = int(np.argmax(odd))
+        """Raise unless all addresses are multiples of `size`, which is a power of two."""
+        if int(np.bitwise_or.reduce(addresses)) & (size - 1):
+            first = int(np.argmax(addresses & (size - 1) != 0))
             raise PtxError(
                 f"misaligned access to {self.name} memory: {size} bytes at {int(addresses[first]):#x}",
                 thread=int(threads[first]),
@@ -75,40 +77,44 @@ class Memory:
             self.tracker.read(*self._cells(where, width * count, threads), pc)
         first = where // width
         view = self.views[width]
-        return [view[first + i] for i in range(count)]
+        return [view[first + i if i else first] for i in range(count)]
 
     def store(self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int) -> None:
-        """The opposite: `values` are the elements, each of them one number per thread."""
-        where = self.offsets(addresses, width * len(values), threads, write=True)
+        """Store for each of the threads neighbouring elements of `width` bytes, of which `values` has one array each."""
+        count = len(values)
+        where = self.offsets(addresses, width * count, threads, write=True)
         view = self.views[width]
-        places = (where // width)[:, None] + np.arange(len(values))
-        stacked = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1)
+        places, elements = where // width, np.asarray(values[0]).view(unsigned(width))
+        if count > 1:
+            places = (places[:, None] + np.arange(count)).ravel()
+            elements = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1).ravel()
         if self.tracker is None:
-            view[places] = stacked
+            view[places] = elements
             return
-        cells, owners = self._cells(where, width * len(values), threads)
-        changed = self._by_cell(view[places] != stacked, width)
-        self.tracker.write(cells, owners, pc, changed)
-        view[places] = stacked
-        lost = view[places] != stacked
+        cells, owners = self._cells(where, width * count, threads)
+        self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width))
+        view[places] = elements
+        lost = view[places] != elements
         if lost.any():
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
 
     def _cells(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
         """The cells of an access, and for each the thread that accesses it."""
         count = size // self.cell
+        if count == 1:
+            return where // self.cell, threads
         cells = (where // self.cell)[:, None] + np.arange(count)
         return cells.ravel(), np.repeat(threads, count)
 
     def _by_cell(self, elements: Array, width: int) -> Array:
-        return np.repeat(elements.ravel(), width // self.cell)
+        return np.repeat(elements, width // self.cell)
 
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
         """An atomic on these offsets: unordered with other accesses, but not with other atomics."""
         if self.tracker is not None:
             cells, owners = self._cells(where, width, threads)
             self.tracker.read(cells, owners, pc, atomic=True)
-            self.tracker.write(cells, owners, pc, np.ones(len(cells), np.bool_), atomic=True)
+            self.tracker.write(cells, owners, pc, lambda: np.ones(len(cells), np.bool_), atomic=True)
 
 
 class SharedMemory(Memory):
@@ -178,6 +184,11 @@ class GlobalMemory(Memory):
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         self.check_alignment(addresses, size, threads)
         where = addresses - ORIGIN
+        # Mostly all threads are inside one array: then its first and last address say so.
+        first = bisect_right(self.allocations, int(where.min()), key=attrgetter("start")) - 1
+        if first >= 0 and where.max() + size <= self.allocations[first].end:
+            if self.allocations[first].writable or not write:
+                return np.asarray(where)
         piece = np.searchsorted(self.starts, where, side="right") - 1
         inside = (piece >= 0) & (where + size <= self.ends[piece])
         if write:
