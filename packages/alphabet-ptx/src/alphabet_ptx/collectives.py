@@ -71,12 +71,18 @@ def _shuffle(instruction: Instruction, block: Block) -> Step:
     write = block.destination(targets[0], "b32")
     write_inside = block.destination(targets[1], "pred") if len(targets) > 1 else None
 
+    def find_origin() -> tuple[Array, Array]:
+        lanes, inside = shuffle_lanes(mode, lane, steps.astype(np.int64), clamps.astype(np.int64))
+        return block.everyone - lane + lanes, inside
+
+    # Usually both are constants: then where a value comes from is known before anything runs.
+    fixed = find_origin() if isinstance(amount, Immediate) and isinstance(clamp, Immediate) else None
+
     def step(mask: Mask | None) -> None:
         block.require(control, mask, "the lanes of a shuffle")
         active_warps(block, mask, instruction.opcode, named)
         unknown = block.unknown_in(names, None)
-        lanes, inside = shuffle_lanes(mode, lane, steps.astype(np.int64), clamps.astype(np.int64))
-        origin = block.everyone - lane + lanes
+        origin, inside = find_origin() if fixed is None else fixed
         if mask is not None and not mask[origin[mask]].all():
             raise PtxError(f"{instruction.opcode} reads from a thread that is not active")
         write(source[origin], mask)

@@ -84,6 +84,9 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     written = block.names(*targets)
     compute, several = operation.compute, len(results) > 1
     state = block.unknown
+    target = block.whole(targets[0], results[0]) if isinstance(compute, np.ufunc) and not several else None
+    if target is not None and operation.refused is None:
+        return _into(target, written[0], compute, sources, names, block)
 
     def step(mask: Mask | None) -> None:
         unknown = None
@@ -102,6 +105,26 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
         for name in written:
             if unknown is not None or state[name] is not None:
                 block.learn(name, mask, unknown)
+
+    return step
+
+
+def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], names: list[str], block: Block) -> Step:
+    """The step of an instruction that is one function of numpy: its result goes straight into the register."""
+    state = block.unknown
+
+    def step(mask: Mask | None) -> None:
+        unknown = None
+        for name in names:
+            if state[name] is not None:
+                unknown = block.unknown_in(names, mask)
+                break
+        if mask is None:
+            compute(*sources, out=target)
+        else:
+            compute(*sources, out=target, where=mask)
+        if unknown is not None or state[written] is not None:
+            block.learn(written, mask, unknown)
 
     return step
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_parameters, write_back
 from alphabet_ptx.compiling import CompiledKernel
-from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
@@ -72,15 +71,11 @@ def execute(
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
-    with np.errstate(all="ignore"), _machine(ptx, shared or 0, sizes) as schedule:
+    with np.errstate(all="ignore"), _machine(ptx, shared or 0) as schedule:
         block = schedule.block
         placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
         schedule.launch(limit)
-        block.launch(
-            pack_parameters(program, values, placed, kinds),
-            {space: _cell(program, space) for space in ("global", "shared")},
-            strict=strict,
-        )
+        block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict)
         for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):
             schedule.run(number, (x, y, z))
         write_back(block.memory, placed)
@@ -91,27 +86,24 @@ def execute(
         return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
 
 
-_Key = tuple[str, int, tuple[int, int, int]]
-_idle: dict[_Key, Schedule] = {}
+_idle: dict[tuple[str, int], Schedule] = {}
 _idle_lock = Lock()
 
 
 @contextmanager
-def _machine(ptx: str, shared: int, grid: tuple[int, int, int]) -> Iterator[Schedule]:
+def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
     """A program bound to a block, which takes longer than most launches: those used last are kept for the next launch.
 
     Nobody else has it meanwhile, and one that a fault stopped halfway is not used again.
     """
-    key = (ptx, shared, grid)
+    key = (ptx, shared)
     with _idle_lock:
         schedule = _idle.pop(key, None)
     if schedule is None:
         program = parse(ptx)
         shared_symbols, shared_size = _place_variables(program, "shared", shared)
         local_symbols, local_size = _place_variables(program, "local", 0)
-        schedule = Schedule(
-            Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size, grid=grid)
-        )
+        schedule = Schedule(Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size))
     yield schedule
     schedule.block.memory.allocate(())
     with _idle_lock:
@@ -137,16 +129,6 @@ def _place_variables(program: Program, space: str, dynamic: int) -> tuple[dict[s
         places[variable.name] = position
         position += variable.size or 0
     return places, position + dynamic
-
-
-def _cell(program: Program, space: str) -> int:
-    """The narrowest access to a memory: accesses are aligned, so that cells of this size tell all of them apart."""
-    widths = [4]
-    for instruction in program.instructions:
-        name, *modifiers = instruction.opcode.replace("::", ".").split(".")
-        if name in ("ld", "st", "atom", "red") and space in modifiers:
-            widths.append(size_of(modifiers[-1]))
-    return min(widths)
 
 
 def list_unknown(kernel: CompiledKernel | str) -> list[str]:

@@ -8,6 +8,7 @@ from alphabet_ptx.datatypes import DTYPES, Array, is_signed, size_of
 from alphabet_ptx.elementwise import Operation, elementwise, parts, same
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder
+from alphabet_ptx.operands import constant
 from alphabet_ptx.parse import Immediate, Instruction
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
@@ -101,6 +102,9 @@ def _shift(left: bool) -> Binder:
     def build(instruction: Instruction) -> Operation:
         kind = parts(instruction)[-1]
         width = 8 * size_of(kind)
+        amount = instruction.operands[-1]
+        if isinstance(amount, Immediate) and constant(amount.text, "u32") < width:
+            return Operation(np.left_shift if left else np.right_shift, (kind,), (kind, kind))
 
         def compute(a: Array, amount: Array) -> Array:
             inside = np.minimum(amount, np.uint32(width - 1)).astype(a.dtype)

@@ -37,7 +37,6 @@ class Block:
         *,
         shared: int,
         local: int,
-        grid: tuple[int, int, int],
     ) -> None:
         self.program = program
         self.parameters: Mapping[str, bytes] = {}
@@ -46,13 +45,13 @@ class Block:
         self.threads = int(np.prod(program.threads))
         self.everyone = np.arange(self.threads)
         self.warps = -(-self.threads // WARP)
-        self.programs = int(np.prod(grid))
-        self.clock = Clock(self.warps, self.programs)
+        self.clock = Clock(self.warps, 1)
         self.shared = SharedMemory(shared)
         self.local = LocalMemory(local, self.threads)
         self.copies = PendingCopies(self.shared)
         self.memories: dict[str, Memory] = {"global": self.memory, "shared": self.shared, "local": self.local}
-        self.special = special_registers(program.threads, grid)
+        self.cells = {space: narrowest_access(program, space) for space in ("global", "shared")}
+        self.special = special_registers(program.threads)
         self.ctaid = (0, 0, 0)
         self.pc = 0
         self.alive = np.ones(self.threads, np.bool_)
@@ -75,13 +74,15 @@ class Block:
         # Per register the threads in which its value is unknown: None if there are none.
         self.unknown: dict[str, Mask | None] = dict.fromkeys(kinds, self.unwritten)
 
-    def launch(self, parameters: Mapping[str, bytes], cells: Mapping[str, int], *, strict: bool) -> None:
-        """Prepare for a grid with these parameters; races are tracked by cells of so many bytes per memory."""
+    def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
+        """Prepare for a grid of so many programs with these parameters."""
         self.parameters = parameters
         self.strict = strict
         self.races = {}
-        self.clock = Clock(self.warps, self.programs)
-        for space, cell in cells.items():
+        self.clock = Clock(self.warps, int(np.prod(grid)))
+        for axis, programs in zip("xyz", grid, strict=True):
+            self.special[f"%nctaid.{axis}"][:] = programs
+        for space, cell in self.cells.items():
             memory = self.memories[space]
             memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
 
@@ -155,6 +156,12 @@ class Block:
                 np.copyto(target, value, where=mask if target.ndim == 1 else mask[:, None], casting="unsafe")
 
         return write
+
+    def whole(self, operand: Operand, kind: str) -> Array | None:
+        """The register that an operand of that type fills entirely, one number per thread; None if it does not."""
+        if not isinstance(operand, Register) or operand.name not in self.rows or DTYPES[kind].shape:
+            return None
+        return self.view(operand.name, kind) if self.rows[operand.name].size == size_of(kind) * self.threads else None
 
     def address(self, operand: Operand) -> Callable[[Mask | None], tuple[Array, Array]]:
         """A function that gives the active threads and their addresses."""
@@ -241,3 +248,13 @@ class Block:
                 raise PtxError(f"race: {self.races[key]}", thread=thread % size)
 
         return report
+
+
+def narrowest_access(program: Program, space: str) -> int:
+    """The bytes of the narrowest access to a memory: accesses are aligned, so cells of this size tell them apart."""
+    widths = [4]
+    for instruction in program.instructions:
+        name, *modifiers = instruction.opcode.replace("::", ".").split(".")
+        if name in ("ld", "st", "atom", "red") and space in modifiers:
+            widths.append(size_of(modifiers[-1]))
+    return min(widths)

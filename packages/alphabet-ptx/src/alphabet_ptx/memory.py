@@ -7,7 +7,6 @@ and the alignment of the access before anything is read or written, and then not
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 
@@ -173,7 +172,8 @@ class GlobalMemory(Memory):
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
         super().__init__(position + GUARD)
-        self.starts = np.array([piece.start for piece in self.allocations], np.int64)
+        self.first_bytes = [piece.start for piece in self.allocations]
+        self.starts = np.array(self.first_bytes, np.int64)
         self.ends = np.array([piece.end for piece in self.allocations], np.int64)
         self.writable = np.array([piece.writable for piece in self.allocations], np.bool_)
         for variable, piece in zip(self.variables, self.allocations, strict=False):
@@ -185,9 +185,10 @@ class GlobalMemory(Memory):
         self.check_alignment(addresses, size, threads)
         where = addresses - ORIGIN
         # Mostly all threads are inside one array: then its first and last address say so.
-        first = bisect_right(self.allocations, int(where.min()), key=attrgetter("start")) - 1
-        if first >= 0 and where.max() + size <= self.allocations[first].end:
-            if self.allocations[first].writable or not write:
+        first = bisect_right(self.first_bytes, int(where.min())) - 1
+        if first >= 0:
+            allocation = self.allocations[first]
+            if where.max() + size <= allocation.end and (allocation.writable or not write):
                 return np.asarray(where)
         piece = np.searchsorted(self.starts, where, side="right") - 1
         inside = (piece >= 0) & (where + size <= self.ends[piece])

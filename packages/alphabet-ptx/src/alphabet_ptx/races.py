@@ -162,11 +162,10 @@ class Tracker:
             readers = together if readers is None else np.maximum(readers, together)
         self.readers[cells] = _ONE
         if readers is not None:
-            for level in (_WARP, _BLOCK, _GRID):
-                chosen = cells[readers == level]
-                if len(chosen):
-                    self.readers[chosen] = level
-                    self.read_by_programs |= level == _GRID
+            highest = int(readers.max())
+            for level in range(_WARP, highest + 1):
+                self.readers[cells[readers == level]] = level
+            self.read_by_programs |= highest == _GRID
 
     def write(
         self, cells: Array, threads: Array, pc: int, changed: Callable[[], Array], *, atomic: bool = False

@@ -134,15 +134,16 @@ class Schedule:
             mask = group
             if bound.guard is not None:
                 taken = self._evaluate(bound, group)
-                if not taken.any():
+                count = np.count_nonzero(taken)
+                if count == 0:
                     pc += 1
                     continue
-                mask = None if taken.all() else taken
+                mask = None if count == block.threads else taken
             if bound.step is not None:
                 bound.step(mask)
                 pc += 1
                 continue
-            if np.array_equal(self._everyone(mask), self._everyone(group)):
+            if mask is group or np.array_equal(self._everyone(mask), self._everyone(group)):
                 pc = bound.jump
                 continue
             counters[self._everyone(group)] = pc + 1

@@ -140,11 +140,12 @@ def _copy(instruction: Instruction, block: Block) -> Step:
             part = wanted == length
             if length % 4:
                 raise PtxError(f"{instruction.opcode} of {length} bytes is not covered", thread=int(threads[part][0]))
-            block.memories["global"].check_alignment(addresses[part], total, threads[part])
+            block.memory.check_alignment(addresses[part], total, threads[part])
+            if length == total:
+                words[part] = np.stack(block.memory.load(addresses[part], 4, total // 4, threads[part], block.pc), axis=1)
+                continue
             for i in range(length // 4):
-                (words[part, i],) = block.memories["global"].load(
-                    addresses[part] + 4 * i, 4, 1, threads[part], block.pc
-                )
+                (words[part, i],) = block.memory.load(addresses[part] + 4 * i, 4, 1, threads[part], block.pc)
         block.shared.check_alignment(places, total, threads)
         block.copies.issue(Copy(threads, places, words), block.pc)
 
