@@ -62,15 +62,21 @@ def parts(instruction: Instruction) -> list[str]:
 
 def flatten(operands: Iterable[Operand]) -> list[Operand]:
     """Operands with vectors spelled out."""
-    return [
-        item for operand in operands for item in (flatten(operand.items) if isinstance(operand, Vector) else [operand])
-    ]
+    flat: list[Operand] = []
+    for operand in operands:
+        if isinstance(operand, Vector):
+            flat += flatten(operand.items)
+        else:
+            flat.append(operand)
+    return flat
 
 
 def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     """The step of an instruction: its operands found, ready to run."""
     targets = flatten(instruction.operands[:1])
-    given = [_or_poison(operand, instruction, block) for operand in flatten(instruction.operands[1:])]
+    given = flatten(instruction.operands[1:])
+    if instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector):
+        given = [_or_poison(operand, block) for operand in given]
     carried_in = [Register(CARRY)] if operation.carry_in else []
     if operation.carry_out:
         targets.append(Register(CARRY))
@@ -129,14 +135,13 @@ def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], 
     return step
 
 
-def _or_poison(operand: Operand, instruction: Instruction, block: Block) -> Operand:
-    """An operand, or for a piece that the compiler packs without ever having made it the bits of a NaN.
+def _or_poison(operand: Operand, block: Block) -> Operand:
+    """A piece that mov packs, or for a piece that the compiler packs without ever having made it the bits of a NaN.
 
     LLVM packs such pieces beside others when nothing reads them; what does read them computes NaN, and is seen.
     """
-    packs = instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector)
     never = isinstance(operand, Register) and operand.name in block.rows and operand.name not in block.program.written
-    return POISON if packs and never else operand
+    return POISON if never else operand
 
 
 def _spread(

@@ -1,5 +1,6 @@
 """Execute a compiled kernel on the CPU, one block of the grid after another."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,8 @@ def execute(
     shared memory, if it uses any. A kernel that takes more than `limit` steps is taken to be stuck.
     """
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
-    program = parse(ptx)
+    with _without_collection():
+        program = parse(ptx)
     sizes = _check_grid(grid)
     if isinstance(kernel, str):
         kinds: dict[str, str] = {}
@@ -101,15 +103,28 @@ def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
         schedule = _idle.pop(key, None)
     if schedule is None:
         program = parse(ptx)
-        shared_symbols, shared_size = _place_variables(program, "shared", shared)
-        local_symbols, local_size = _place_variables(program, "local", 0)
-        schedule = Schedule(Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size))
+        with _without_collection():
+            shared_symbols, shared_size = _place_variables(program, "shared", shared)
+            local_symbols, local_size = _place_variables(program, "local", 0)
+            schedule = Schedule(Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size))
     yield schedule
     schedule.block.memory.allocate(())
     with _idle_lock:
         _idle[key] = schedule
         while len(_idle) > KEPT:
             del _idle[next(iter(_idle))]
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Binding makes thousands of objects that all stay: searching them for garbage would take as long as making them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
