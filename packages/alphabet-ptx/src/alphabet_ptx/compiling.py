@@ -1,13 +1,25 @@
-"""Compile a Triton kernel for a named architecture, with neither GPU nor driver."""
+"""Compile a Triton kernel for a named architecture, with neither GPU nor driver.
 
+Compiled kernels are kept on disk, in `cache`, and found again by the kernel as Triton's front end sees it: the IR that
+it makes of the source, of all functions and constants that the source reaches, of the signature and of the line
+numbers. Triton has a cache of its own, which is not used here: its key leaves out constants behind an attribute of a
+module, types, default values of arguments and the names of source files, and it does not notice damaged files.
+"""
+
+import base64
 import re
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from alphabet_ptx import cache
 from alphabet_ptx.arguments import ELEMENTS
 from alphabet_ptx.errors import PtxError
+
+_compiling = Lock()
 
 
 @dataclass(frozen=True)
@@ -73,22 +85,82 @@ def compile_kernel(
         attrs={(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in specialised},
     )
     settings = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion, **options}
-    try:
-        compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=settings)
-    except Exception as error:  # Triton has no common base for what its passes raise
-        raise PtxError(f"kernel {kernel.__name__} does not compile for {arch}: {error}") from error
+    target = GPUTarget("cuda", capability, 32)
+    key = _cache_key(source, target, settings)
+    made = cache.load(key) if key else None
+    if made is None:
+        try:
+            made = _compile(source, target, settings)
+        except Exception as error:  # Triton has no common base for what its passes raise
+            raise PtxError(f"kernel {kernel.__name__} does not compile for {arch}: {error}") from error
+        if key:
+            cache.save(key, made)
     return CompiledKernel(
-        name=compiled.metadata.name,
+        name=made["name"],
         arch=arch,
-        ptx=compiled.asm["ptx"],
-        cubin=compiled.asm["cubin"],
-        shared=compiled.metadata.shared,
-        warps=compiled.metadata.num_warps,
+        ptx=made["ptx"],
+        cubin=base64.b64decode(made["cubin"]),
+        shared=made["shared"],
+        warps=made["warps"],
         signature=full,
         constants=dict(constants),
         divisible=frozenset(divisible),
         triton=triton.__version__,
     )
+
+
+def _compile(source: Any, target: Any, settings: Mapping[str, object]) -> dict[str, Any]:
+    """What the cache keeps of a kernel, compiled afresh: Triton gets a cache of its own that is empty."""
+    import triton
+
+    with _compiling, tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
+        triton.knobs.cache.dir = folder
+        compiled = triton.compile(source, target=target, options=dict(settings))
+    return {
+        "name": compiled.metadata.name,
+        "ptx": compiled.asm["ptx"],
+        "cubin": base64.b64encode(compiled.asm["cubin"]).decode(),
+        "shared": compiled.metadata.shared,
+        "warps": compiled.metadata.num_warps,
+    }
+
+
+def _cache_key(source: Any, target: Any, settings: Mapping[str, object]) -> str | None:
+    """The digest of all that decides what Triton compiles; None if not all of it can be told, or nothing is kept."""
+    if cache.folder() is None:
+        return None
+    try:
+        import triton
+        from triton import knobs
+        from triton._C.libtriton import get_cache_invalidating_env_vars, ir
+        from triton.compiler.compiler import make_backend
+        from triton.runtime.cache import triton_key
+
+        backend = make_backend(target)
+        options = backend.parse_options(dict(settings))
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        functions = backend.get_codegen_implementation(options)
+        kernel = str(source.make_ir(target, options, functions, backend.get_module_map(), context))
+        ptxas = knobs.nvidia.ptxas_blackwell if target.arch >= 100 else knobs.nvidia.ptxas
+        hooks = [getattr(knobs.runtime, "add_stages_inspection_hook", None), getattr(backend, "instrumentation", None)]
+        switches = {**knobs.compilation.knobs, **knobs.nvidia.knobs}
+        if any(hooks) or knobs.compilation.override or getattr(options, "ir_override", None):
+            return None  # passes or files of the user's take part
+        return cache.digest(
+            kernel,
+            str(target),
+            options.hash(),
+            triton.__version__,
+            triton_key(),  # the bytes of Triton's compiler
+            cache.digest_file(ptxas.path),
+            repr(sorted(get_cache_invalidating_env_vars().items())),
+            repr({name: value for name, value in switches.items() if value is None or isinstance(value, bool | str)}),
+            cache.digest_file(__file__),
+        )
+    except Exception:  # Triton's compiler says better what is wrong with a kernel
+        return None
 
 
 def import_triton() -> ModuleType:

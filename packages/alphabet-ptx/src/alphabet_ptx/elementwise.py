@@ -90,9 +90,10 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     written = block.names(*targets)
     compute, several = operation.compute, len(results) > 1
     state = block.unknown
-    target = block.whole(targets[0], results[0]) if isinstance(compute, np.ufunc) and not several else None
-    if target is not None and operation.refused is None:
-        return _into(target, written[0], compute, sources, names, block)
+    if isinstance(compute, np.ufunc) and operation.refused is None:
+        target = block.whole(targets[0], results[0])
+        if target is not None:
+            return _into(target, written[0], compute, sources, names, block)
 
     def step(mask: Mask | None) -> None:
         unknown = None

@@ -117,7 +117,7 @@ def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Binding makes thousands of objects that all stay: searching them for garbage would take as long as making them."""
+    """Pause garbage collection: what follows makes thousands of objects that stay, and searching them takes as long."""
     collecting = gc.isenabled()
     gc.disable()
     try:

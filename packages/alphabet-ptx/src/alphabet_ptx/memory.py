@@ -79,7 +79,7 @@ class Memory:
         return [view[first + i if i else first] for i in range(count)]
 
     def store(self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int) -> None:
-        """Store for each of the threads neighbouring elements of `width` bytes, of which `values` has one array each."""
+        """Store neighbouring elements of `width` bytes for each thread; `values` has one array per element."""
         count = len(values)
         where = self.offsets(addresses, width * count, threads, write=True)
         view = self.views[width]

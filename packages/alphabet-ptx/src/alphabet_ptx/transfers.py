@@ -142,7 +142,8 @@ def _copy(instruction: Instruction, block: Block) -> Step:
                 raise PtxError(f"{instruction.opcode} of {length} bytes is not covered", thread=int(threads[part][0]))
             block.memory.check_alignment(addresses[part], total, threads[part])
             if length == total:
-                words[part] = np.stack(block.memory.load(addresses[part], 4, total // 4, threads[part], block.pc), axis=1)
+                loaded = block.memory.load(addresses[part], 4, total // 4, threads[part], block.pc)
+                words[part] = np.stack(loaded, axis=1)
                 continue
             for i in range(length // 4):
                 (words[part, i],) = block.memory.load(addresses[part] + 4 * i, 4, 1, threads[part], block.pc)
