@@ -272,7 +272,7 @@ def test_what_was_used_least_recently_goes_first(folder, monkeypatch):
     other.write_text("not an entry", encoding="utf-8")
     assert cache.load("oldest") == contents  # which makes it the one that was used last
     size = (folder / "newest.entry").stat().st_size
-    monkeypatch.setattr(cache, "LIMIT", 3 * size)
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 3 * size)
     cache.save("another", contents)
     assert {path.stem for path in folder.iterdir()} == {"another", "oldest", "newest", "notes"}
 

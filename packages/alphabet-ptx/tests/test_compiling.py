@@ -99,13 +99,13 @@ def test_a_missing_tool_is_named(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"n": None}, "argument n must be a i32; got NoneType"),
+        ({"n": None}, "argument n must have type i32; got NoneType"),
         ({"n": 2**40}, "integer of 32 bits"),
         ({"n": 1.5}, "integer of 32 bits"),
         ({"n": np.zeros(3)}, "n must be a number"),
         ({"x": np.zeros(256)}, "argument x must have dtype float32 for .*got float64"),
         ({"x": np.zeros((256, 2), np.float32)[:, 0]}, "x must be contiguous"),
-        ({"x": 5}, "x must be a .fp32; got int"),
+        ({"x": 5}, "x must have type .fp32; got int"),
         ({"z": 1}, r"unknown \['z'\]"),
     ],
 )

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, compile_kernel, execute
-from alphabet_ptx.execution import KEPT
+from alphabet_ptx.execution import KEPT_PROGRAMS
 from alphabet_testing.ptx import kernels
 from alphabet_testing.ptx.kernels import blank, normal, pointers
 from alphabet_testing.ptx.snippets import THREADS, make_kernel, run
@@ -76,7 +76,7 @@ def test_variables_of_a_module_start_with_their_values():
 
 def test_more_kernels_than_are_kept():
     for round_ in range(2):
-        for number in range(KEPT + 3):
+        for number in range(KEPT_PROGRAMS + 3):
             found = np.zeros(1, np.uint32)
             run(f"mov.b32 %r1, {number + 1};\nst.global.b32 [%d0], %r1;", found)
             assert found[0] == number + 1, round_

@@ -29,7 +29,7 @@ ELEMENTS = {
     "fp64": "float64",
 }
 # Triton appends pointers to scratch memory that a kernel without such needs never follows.
-SCRATCH = 2
+SCRATCH_POINTERS = 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Placed:
 
 
 def name_arguments(arguments: Mapping[str, object] | Sequence[object], names: Sequence[str]) -> dict[str, object]:
-    """Arguments by name, from a mapping or in order."""
+    """The arguments by name, in the order of `names`, from a mapping or a sequence."""
     if not isinstance(arguments, Mapping):
         if len(arguments) != len(names):
             raise PtxError(f"arguments must be {len(names)} ({', '.join(names)}); got {len(arguments)}")
@@ -105,7 +105,7 @@ def _address(array: Array) -> int:
 
 
 def write_back(memory: GlobalMemory, placed: Mapping[str, Placed]) -> None:
-    """Hand the results to the caller's arrays."""
+    """Copy the results back into the caller's arrays."""
     for place in placed.values():
         if place.array.flags.writeable:
             size = place.array.nbytes
@@ -117,7 +117,11 @@ def pack_parameters(
 ) -> dict[str, bytes]:
     """The bytes of each parameter; parameters beyond the arguments are Triton's scratch pointers, which are null."""
     extra = program.parameters[len(values) :]
-    if len(values) > len(program.parameters) or len(extra) > SCRATCH or any(part.kind != "u64" for part in extra):
+    if (
+        len(values) > len(program.parameters)
+        or len(extra) > SCRATCH_POINTERS
+        or any(part.kind != "u64" for part in extra)
+    ):
         raise PtxError(f"kernel {program.name} has {len(program.parameters)} parameters; got {len(values)} arguments")
     packed = {parameter.name: bytes(8) for parameter in extra}
     for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
@@ -132,7 +136,7 @@ def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) 
     if value is None and parameter.kind in ("u64", "b64"):
         return bytes(8)
     if not isinstance(value, int | float | np.number | np.bool_) or (kind or "").startswith("*"):
-        raise PtxError(f"argument {name} must be a {kind or parameter.kind}; got {type(value).__name__}")
+        raise PtxError(f"argument {name} must have type {kind or parameter.kind}; got {type(value).__name__}")
     size = size_of(parameter.kind)
     if kind == "bf16":
         return struct.pack("<f", float(value))[2:]

@@ -3,7 +3,7 @@
 An entry is a file whose name is a digest of everything that decides its contents, so that a change of any of it asks
 for another file. Entries are written under another name and renamed, so that a reader finds all of one or none. They
 carry a digest of themselves: a damaged one counts as absent and is written again. A folder that cannot be read or
-written only costs time. When the entries take more than `LIMIT` bytes, those that were used least recently go.
+written only costs time. When the entries take more than `LIMIT_BYTES` bytes, those that were used least recently go.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "ALPHABET_PTX_CACHE"
-LIMIT = 256 << 20
+LIMIT_BYTES = 256 << 20
 _SUFFIX = ".entry"
 
 
@@ -99,7 +99,7 @@ def _discard_oldest(place: Path) -> None:
             entries.append((found.st_mtime_ns, found.st_size, path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
-        if total <= LIMIT:
+        if total <= LIMIT_BYTES:
             return
         path.unlink(missing_ok=True)
         total -= size

@@ -38,7 +38,7 @@ class CompiledKernel:
     triton: str
 
     def check_specialization(self, values: Mapping[str, object]) -> None:
-        """Integers that the kernel was promised to be multiples of 16 have to be."""
+        """Raise PtxError if an integer that was compiled as divisible by 16 is not."""
         for name in self.divisible & values.keys():
             value = values[name]
             if isinstance(value, int) and value % 16:
@@ -164,7 +164,7 @@ def _cache_key(source: Any, target: Any, settings: Mapping[str, object]) -> str 
 
 
 def import_triton() -> ModuleType:
-    """Triton, or an error that says what is missing."""
+    """The module triton; raises PtxError where it is not installed."""
     try:
         import triton
     except ImportError as error:
@@ -173,11 +173,12 @@ def import_triton() -> ModuleType:
 
 
 def _describe(kernel: object) -> str:
+    """What was passed in place of a kernel, and what to do about it."""
     name = type(kernel).__name__
     if name == "InterpretedFunction":
-        return "one that Triton's interpreter took over; unset TRITON_INTERPRET before triton is imported"
+        return "a function of Triton's interpreter; unset TRITON_INTERPRET before triton is imported"
     if name in ("Autotuner", "Heuristics"):
-        return f"an {name}; pass its `.fn` and the constants of one configuration"
+        return f"{name}, which wraps one; pass its `.fn` and the constants of one configuration"
     return name
 
 
@@ -189,7 +190,7 @@ def _capability(arch: str) -> int:
 
 
 def _full_signature(names: list[str], signature: Mapping[str, str], constants: Mapping[str, object]) -> dict[str, str]:
-    """The types of all arguments in the kernel's order."""
+    """The types of all arguments in the kernel's order, "constexpr" for constants."""
     both = sorted(signature.keys() & constants.keys())
     missing = [name for name in names if name not in signature and name not in constants]
     unknown = sorted((signature.keys() | constants.keys()) - set(names))
@@ -209,4 +210,6 @@ def _full_signature(names: list[str], signature: Mapping[str, str], constants: M
 def _check_names(option: str, given: Collection[str], allowed: list[str]) -> None:
     wrong = sorted(set(given) - set(allowed))
     if wrong:
-        raise PtxError(f"{option} may name {', '.join(allowed) or 'nothing here'}; got {', '.join(wrong)}")
+        raise PtxError(
+            f"{option} may name {', '.join(allowed) or 'no argument of this kernel'}; got {', '.join(wrong)}"
+        )

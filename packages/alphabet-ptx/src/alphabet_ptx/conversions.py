@@ -32,7 +32,7 @@ def _move(instruction: Instruction) -> Operation:
 
 
 def compare(relation: str, a: Array, b: Array) -> Array:
-    """A relation of PTX; the unordered ones, which end in u, hold if either number is NaN."""
+    """Whether a relation of PTX holds, per thread; the unordered ones, which end in u, hold if either number is NaN."""
     unordered = np.isnan(a) | np.isnan(b) if a.dtype.kind == "f" else np.zeros(len(a), np.bool_)
     match relation:
         case "num" | "nan":
@@ -75,7 +75,7 @@ def _select(instruction: Instruction) -> Operation:
 
 
 def to_integer(value: Array, kind: str) -> Array:
-    """A whole float as an integer: NaN is 0, and what lies beyond the type becomes its last number."""
+    """A whole float as an integer: NaN becomes 0, and what lies beyond the type its nearest number."""
     dtype = DTYPES[kind]
     limits = np.iinfo(dtype)
     wide = value.astype(np.float64)

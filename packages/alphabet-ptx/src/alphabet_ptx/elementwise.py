@@ -10,7 +10,7 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import CARRY, Binder, Block, Step
 from alphabet_ptx.parse import Immediate, Instruction, Operand, Register, Vector
 
-POISON = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
+POISON_BITS = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
 Compute = Callable[..., "Array | tuple[Array, ...]"]
 
 
@@ -37,7 +37,7 @@ Builder = Callable[[Instruction], Operation]
 
 
 def elementwise(build: Builder) -> Binder:
-    """The entry of the instruction table for what `build` makes of an opcode."""
+    """An entry of the instruction table: `build` makes the operation of an instruction from its opcode."""
 
     def bind_instruction(instruction: Instruction, block: Block) -> Step:
         return bind(build(instruction), instruction, block)
@@ -45,8 +45,8 @@ def elementwise(build: Builder) -> Binder:
     return bind_instruction
 
 
-def same(compute: Compute, sources: int = 2) -> Binder:
-    """All operands have the type that ends the opcode."""
+def same_type(compute: Compute, sources: int = 2) -> Binder:
+    """An entry of the instruction table for operands that all have the type that ends the opcode."""
 
     def build(instruction: Instruction) -> Operation:
         kind = parts(instruction)[-1]
@@ -56,12 +56,12 @@ def same(compute: Compute, sources: int = 2) -> Binder:
 
 
 def parts(instruction: Instruction) -> list[str]:
-    """The opcode at its dots."""
+    """The parts of the opcode between its dots."""
     return instruction.opcode.split(".")
 
 
 def flatten(operands: Iterable[Operand]) -> list[Operand]:
-    """Operands with vectors spelled out."""
+    """The operands with the items of vectors in the vectors' place."""
     flat: list[Operand] = []
     for operand in operands:
         if isinstance(operand, Vector):
@@ -81,7 +81,7 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     if operation.carry_out:
         targets.append(Register(CARRY))
     if len(given) != len(operation.sources) or len(targets) > len(operation.results) + operation.carry_out:
-        raise PtxError(f"{instruction.opcode} has {len(instruction.operands)} operands, which is not right for it")
+        raise PtxError(f"{instruction.opcode} does not take {len(instruction.operands)} operands")
     kinds = operation.sources + ("pred",) * operation.carry_in
     sources = [block.source(operand, kind) for operand, kind in zip([*given, *carried_in], kinds, strict=True)]
     names = block.names(*given, *carried_in)
@@ -111,7 +111,7 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
             writers[0](value, mask)  # type: ignore[arg-type]  # one result is an array
         for name in written:
             if unknown is not None or state[name] is not None:
-                block.learn(name, mask, unknown)
+                block.mark_written(name, mask, unknown)
 
     return step
 
@@ -131,18 +131,18 @@ def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], 
         else:
             compute(*sources, out=target, where=mask)
         if unknown is not None or state[written] is not None:
-            block.learn(written, mask, unknown)
+            block.mark_written(written, mask, unknown)
 
     return step
 
 
 def _or_poison(operand: Operand, block: Block) -> Operand:
-    """A piece that mov packs, or for a piece that the compiler packs without ever having made it the bits of a NaN.
+    """A piece that mov packs, or the bits of a NaN for a register that no instruction writes.
 
-    LLVM packs such pieces beside others when nothing reads them; what does read them computes NaN, and is seen.
+    LLVM packs such registers beside others when nothing reads them; what does read them computes NaN, and is seen.
     """
     never = isinstance(operand, Register) and operand.name in block.rows and operand.name not in block.program.written
-    return POISON if never else operand
+    return POISON_BITS if never else operand
 
 
 def _spread(
@@ -159,6 +159,7 @@ def _spread(
 
 
 def _refuse(operation: Operation, sources: list[Array], mask: Mask | None) -> None:
+    """Raise PtxError if the result is undefined in an active thread."""
     assert operation.refused is not None
     bad = operation.refused(*sources)
     if mask is not None:

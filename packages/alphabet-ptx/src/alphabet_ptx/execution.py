@@ -19,17 +19,17 @@ from alphabet_ptx.parse import Program, parse
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
 
-LIMIT = 10_000_000
-# Bound programs that wait for another launch; a large one takes a few megabytes.
-KEPT = 32
+STEP_LIMIT = 10_000_000
+# Bound programs that are kept for another launch, those used last; a large one takes a few megabytes.
+KEPT_PROGRAMS = 32
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an execution showed.
+    """The races that an execution found, and how many instructions it took.
 
-    `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` tells
-    them apart by opcode.
+    `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` counts
+    them by opcode.
     """
 
     races: list[Race]
@@ -44,14 +44,14 @@ def execute(
     *,
     shared: int | None = None,
     strict: bool = False,
-    limit: int = LIMIT,
+    limit: int = STEP_LIMIT,
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
     `arguments` come by name or in order, without the constants of the compilation: contiguous arrays (or torch tensors
     on the CPU), which are changed in place as the kernel changes them, and numbers. Faults raise `PtxError` and leave
     the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
-    shared memory, if it uses any. A kernel that takes more than `limit` steps is taken to be stuck.
+    shared memory, if it uses any. A kernel that takes more than `limit` steps raises `PtxError`, too.
     """
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
     with _without_collection():
@@ -94,9 +94,9 @@ _idle_lock = Lock()
 
 @contextmanager
 def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
-    """A program bound to a block, which takes longer than most launches: those used last are kept for the next launch.
+    """A program bound to a block, new or from an earlier launch: binding takes longer than most launches.
 
-    Nobody else has it meanwhile, and one that a fault stopped halfway is not used again.
+    No other thread can take it meanwhile, and one that a fault stopped halfway is not used again.
     """
     key = (ptx, shared)
     with _idle_lock:
@@ -111,7 +111,7 @@ def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
     schedule.block.memory.allocate(())
     with _idle_lock:
         _idle[key] = schedule
-        while len(_idle) > KEPT:
+        while len(_idle) > KEPT_PROGRAMS:
             del _idle[next(iter(_idle))]
 
 

@@ -2,7 +2,7 @@
 
 Registers of one width are the rows of one array, so that the operands of an instruction are fixed views, found once.
 Every instruction becomes a `Step`: a function of the active threads (None: all of them). How threads diverge and join
-again is the business of `schedule`.
+again is decided in `schedule`.
 
 Reading a register that no thread has written is an error at once. Where only some threads have written it, its
 value is unknown in the others. That is common (Triton lets idle threads take part in shuffles), so it
@@ -43,7 +43,7 @@ class Block:
         self.memory = GlobalMemory([each for each in program.variables if each.space in ("global", "const")])
         self.symbols = {**self.memory.symbols, **symbols}
         self.threads = int(np.prod(program.threads))
-        self.everyone = np.arange(self.threads)
+        self.all_threads = np.arange(self.threads)
         self.warps = -(-self.threads // WARP)
         self.clock = Clock(self.warps, 1)
         self.shared = SharedMemory(shared)
@@ -87,7 +87,7 @@ class Block:
             memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
 
     def start(self, number: int, ctaid: tuple[int, int, int]) -> None:
-        """Become block `number` of the grid."""
+        """Start block `number` of the grid: no register and no memory of the block has a value yet."""
         self.ctaid = ctaid
         for axis, value in zip("xyz", ctaid, strict=True):
             self.special[f"%ctaid.{axis}"][:] = value
@@ -105,13 +105,13 @@ class Block:
     # Operands
 
     def register(self, operand: Operand) -> str:
-        """The name of an operand that has to be a declared register."""
+        """The name of an operand; raises PtxError unless it is a declared register."""
         if not isinstance(operand, Register) or operand.name not in self.rows:
             raise PtxError(f"expected a declared register; found {operand}")
         return operand.name
 
     def view(self, name: str, kind: str) -> Array:
-        """A register as an array of that type: of its lower part if the register is wider."""
+        """A view of a register as an array of that type, one element per thread; of its lower part if it is wider."""
         row, size = self.rows[name], size_of(kind)
         width = row.size // self.threads
         if size > width:
@@ -121,7 +121,7 @@ class Block:
         return row.reshape(self.threads, width)[:, :size].view(DTYPES[kind])[:, 0]
 
     def source(self, operand: Operand, kind: str) -> Array:
-        """The value of an operand, one element per thread; for a register a view that follows it."""
+        """The value of an operand, one element per thread; for a register a view, which changes with it."""
         match operand:
             case Register(name) if name in self.rows:
                 return self.view(name, kind)
@@ -164,7 +164,7 @@ class Block:
         return self.view(operand.name, kind) if self.rows[operand.name].size == size_of(kind) * self.threads else None
 
     def address(self, operand: Operand) -> Callable[[Mask | None], tuple[Array, Array]]:
-        """A function that gives the active threads and their addresses."""
+        """A function of the mask that returns the active threads and their addresses."""
         if not isinstance(operand, Address):
             raise PtxError(f"expected an address; found {operand}")
         names = self.names(operand.base)
@@ -175,7 +175,7 @@ class Block:
         def locate(mask: Mask | None) -> tuple[Array, Array]:
             self.require(names, mask, "an address")
             if mask is None:
-                return self.everyone, base.astype(np.int64) + offset
+                return self.all_threads, base.astype(np.int64) + offset
             return np.flatnonzero(mask), base[mask].astype(np.int64) + offset
 
         return locate
@@ -183,7 +183,7 @@ class Block:
     # What is known of registers
 
     def names(self, *operands: Operand) -> list[str]:
-        """Those of the operands that are registers with a value of their own."""
+        """The names of those operands that are registers and not special ones."""
         return [operand.name for operand in operands if isinstance(operand, Register) and operand.name in self.rows]
 
     def unknown_in(self, names: list[str], mask: Mask | None) -> Mask | None:
@@ -202,7 +202,7 @@ class Block:
         return result
 
     def require(self, names: list[str], mask: Mask | None, use: str) -> None:
-        """The registers must be known in all active threads."""
+        """Raise PtxError unless the registers have a value in all active threads."""
         unknown = self.unknown_in(names, mask)
         if unknown is not None:
             raise PtxError(
@@ -210,8 +210,8 @@ class Block:
                 thread=int(np.argmax(unknown)),
             )
 
-    def learn(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
-        """A register was written in the active threads; in those of `unknown` by an unknown value."""
+    def mark_written(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
+        """Note that a register was written in the active threads, in those of `unknown` with an unknown value."""
         before = self.unknown[name]
         if mask is None:
             self.unknown[name] = unknown

@@ -22,7 +22,7 @@ _GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
 
 @dataclass(frozen=True)
 class Fragment:
-    """Where a matrix lies: element i of a lane's part is (rows[i, lane], columns[i, lane]); `packed` per register."""
+    """Where a matrix lies: element i of a lane is (rows[i, lane], columns[i, lane]), `packed` elements per register."""
 
     rows: Array
     columns: Array
@@ -107,7 +107,7 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
         for i, write in enumerate(writers):
             write(product[:, layouts[2].rows[i], layouts[2].columns[i]].ravel(), mask)
         for name in written:
-            block.learn(name, mask)
+            block.mark_written(name, mask)
 
     return step
 
@@ -143,7 +143,7 @@ def _load_matrices(instruction: Instruction, block: Block) -> Step:
             value[warps] = words.reshape(-1, WARP)
             write(value.ravel(), mask)
         for name in written:
-            block.learn(name, mask)
+            block.mark_written(name, mask)
 
     return step
 

@@ -17,7 +17,7 @@ from alphabet_ptx.races import Tracker
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
 POISON = 0xFF
-GUARD = 256
+GUARD_BYTES = 256
 # Device pointers start where neither a null pointer nor a truncated one can reach them.
 ORIGIN = 1 << 40
 
@@ -41,7 +41,7 @@ class Memory:
         self.cell = cell
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
-        """Where in `bytes` the accesses are, if all of them are aligned and inside."""
+        """Where in `bytes` the accesses are; raises PtxError unless all of them are aligned and inside."""
         self.check_alignment(addresses, size, threads)
         if addresses.min() < 0 or addresses.max() + size > self.size:
             inside = (addresses >= 0) & (addresses + size <= self.size)
@@ -49,7 +49,7 @@ class Memory:
         return addresses
 
     def describe(self, offset: int) -> str:
-        """A place in words."""
+        """A description of a place, for messages."""
         return f"byte {offset}"
 
     def check_alignment(self, addresses: Array, size: int, threads: Array) -> None:
@@ -62,6 +62,7 @@ class Memory:
             )
 
     def refuse(self, addresses: Array, size: int, threads: Array, bad: Array, why: str, *, write: bool) -> None:
+        """Raise PtxError for the first of the `bad` accesses."""
         first = int(np.argmax(bad))
         verb = "write to" if write else "read of"
         raise PtxError(
@@ -70,7 +71,7 @@ class Memory:
         )
 
     def load(self, addresses: Array, width: int, count: int, threads: Array, pc: int) -> list[Array]:
-        """`count` neighbouring elements of `width` bytes for each of the threads."""
+        """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes."""
         where = self.offsets(addresses, width * count, threads, write=False)
         if self.tracker is not None:
             self.tracker.read(*self._cells(where, width * count, threads), pc)
@@ -109,7 +110,7 @@ class Memory:
         return np.repeat(elements, width // self.cell)
 
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
-        """An atomic on these offsets: unordered with other accesses, but not with other atomics."""
+        """Note an atomic at these offsets: it may race with other accesses, but not with other atomics."""
         if self.tracker is not None:
             cells, owners = self._cells(where, width, threads)
             self.tracker.read(cells, owners, pc, atomic=True)
@@ -117,19 +118,19 @@ class Memory:
 
 
 class SharedMemory(Memory):
-    """What the threads of a block share."""
+    """The memory that the threads of a block share."""
 
     name = "shared"
 
     def start(self) -> None:
-        """Nothing is known of the contents when a block starts."""
+        """Start a block, for which the contents are unknown."""
         self.bytes[:] = POISON
         if self.tracker is not None:
             self.tracker.reset()
 
 
 class LocalMemory(Memory):
-    """What each thread has for itself: `size` bytes per thread, one thread's after another's."""
+    """The memory that each thread has for itself: `size` bytes per thread, one thread's after another's."""
 
     name = "local"
 
@@ -168,10 +169,10 @@ class GlobalMemory(Memory):
         self.allocations = []
         position = 0
         for name, size, writable in (*variables, *arrays):
-            start = -(-(position + GUARD) // GUARD) * GUARD
+            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
-        super().__init__(position + GUARD)
+        super().__init__(position + GUARD_BYTES)
         self.first_bytes = [piece.start for piece in self.allocations]
         self.starts = np.array(self.first_bytes, np.int64)
         self.ends = np.array([piece.end for piece in self.allocations], np.int64)
@@ -203,7 +204,7 @@ class GlobalMemory(Memory):
         return f"byte {offset - piece.start} of {piece.name!r}"
 
     def _explain(self, where: int, *, write: bool) -> str:
-        """Which array an address is nearest to."""
+        """Where an address lies: its distance from the nearest array."""
         if not self.allocations:
             return "but no array was passed"
         piece = min(self.allocations, key=lambda piece: max(piece.start - where, where - piece.end + 1, 0))
@@ -214,7 +215,7 @@ class GlobalMemory(Memory):
 
 @dataclass(frozen=True)
 class Copy:
-    """Data under way to shared memory: one row of 32-bit words per thread."""
+    """Data on its way to shared memory: one row of 32-bit words per thread."""
 
     threads: Array
     addresses: Array
@@ -230,21 +231,21 @@ class PendingCopies:
         self.groups: list[list[Copy]] = []
 
     def start(self) -> None:
-        """Forget what a block before this one left."""
+        """Start a block, which knows nothing of the copies of the block before it."""
         self.open, self.groups = [], []
 
     def issue(self, copy: Copy, pc: int) -> None:
-        """Read is done, arrival is open."""
+        """Start a copy whose data has been read; its place holds NaN until it arrives."""
         self._store(copy, np.full_like(copy.words, 0xFFFFFFFF), pc)
         self.open.append(copy)
 
     def commit(self) -> None:
-        """Close a group."""
+        """Close the group of the copies that were started since the last one."""
         self.groups.append(self.open)
         self.open = []
 
     def wait(self, remaining: int, pc: int) -> None:
-        """Let all groups arrive but the last few."""
+        """Let all groups arrive except the last `remaining`."""
         arrived = self.groups[: len(self.groups) - remaining]
         self.groups = self.groups[len(arrived) :]
         for group in arrived:

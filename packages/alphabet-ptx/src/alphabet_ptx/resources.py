@@ -1,4 +1,4 @@
-"""What a compiled kernel needs of a GPU, as the tools inside the triton wheel tell it."""
+"""What a compiled kernel needs of a GPU, as reported by the tools in the triton wheel."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from alphabet_ptx.errors import PtxError
 
 @dataclass(frozen=True)
 class Resources:
-    """Registers per thread; stack and spills in bytes per thread; shared memory in bytes per block.
+    """What a kernel needs: registers, stack and spills (bytes) per thread, shared memory (bytes) per block.
 
     `instructions` counts the opcodes of the machine code (SASS), without their modifiers.
     """
@@ -55,10 +55,10 @@ def _measure(compiled: CompiledKernel, target: str, ptxas: str) -> dict[str, Any
         listing = _run("nvdisasm", "-c", str(cubin))
         verbose = _run(ptxas, "-v", f"--gpu-name={target}", str(ptx), "-o", str(Path(folder) / "again.cubin"))
     return {
-        "registers": int(_find(r"REG:(\d+)", usage, "cuobjdump")),
-        "stack": int(_find(r"STACK:(\d+)", usage, "cuobjdump")),
-        "spill_stores": int(_find(r"(\d+) bytes spill stores", verbose, "ptxas")),
-        "spill_loads": int(_find(r"(\d+) bytes spill loads", verbose, "ptxas")),
+        "registers": int(_find(r"REG:(\d+)", usage, "the output of cuobjdump")),
+        "stack": int(_find(r"STACK:(\d+)", usage, "the output of cuobjdump")),
+        "spill_stores": int(_find(r"(\d+) bytes spill stores", verbose, "the output of ptxas")),
+        "spill_loads": int(_find(r"(\d+) bytes spill loads", verbose, "the output of ptxas")),
         "instructions": Counter(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", listing)),
     }
 
@@ -86,5 +86,5 @@ def _run(name: str, *arguments: str) -> str:
 def _find(pattern: str, text: str, origin: str) -> str:
     found = re.search(pattern, text)
     if found is None:
-        raise PtxError(f"{origin} says nothing like {pattern}: {text[:200]!r}")
+        raise PtxError(f"no match for {pattern} in {origin}, which begins with {text[:200]!r}")
     return found[1]

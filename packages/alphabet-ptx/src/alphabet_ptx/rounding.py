@@ -33,7 +33,7 @@ def add_to_odd(a: Array, b: Array) -> Array:
 
 
 def add_directed(a: Array, b: Array, mode: str) -> Array:
-    """The sum for a rounding in `mode` to follow; opposite numbers add up to -0 if that rounds down."""
+    """The sum, to be rounded in `mode` later; opposite numbers add up to -0 if that rounds down."""
     total = add_to_odd(a, b)
     if mode == "rm":
         total = np.where((total == 0) & (np.signbit(a) != np.signbit(b)), -0.0, total)

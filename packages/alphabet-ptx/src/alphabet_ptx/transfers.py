@@ -31,7 +31,7 @@ def _elements(instruction: Instruction, operand: Operand) -> list[Operand]:
 
 
 def spread(values: Array, threads: Array, count: int) -> Array:
-    """Values of some threads in an array for all."""
+    """An array with one value per thread, from the values of some of them; the others get zeros."""
     if len(threads) == count:
         return values
     result = np.zeros((count, *values.shape[1:]), values.dtype)
@@ -54,7 +54,7 @@ def _load(instruction: Instruction, block: Block) -> Step:
             write(spread(value.view(DTYPES[kind]), threads, block.threads), mask)
         for name in written:
             if block.unknown[name] is not None:
-                block.learn(name, mask)
+                block.mark_written(name, mask)
 
     return step
 
@@ -76,7 +76,7 @@ def _load_parameter(instruction: Instruction, block: Block) -> Step:
         for write, value, target in zip(writers, values, targets, strict=True):
             write(value, mask)
             for register in block.names(target):
-                block.learn(register, mask)
+                block.mark_written(register, mask)
 
     return step
 
@@ -104,7 +104,7 @@ def _store(instruction: Instruction, block: Block) -> Step:
 
 
 def _poisoned(value: Array, unknown: Mask | None, threads: Array) -> Array:
-    """An unknown value is stored as uninitialised memory."""
+    """The values to store, with the bits of uninitialised memory where a value is unknown."""
     if unknown is None:
         return value
     bits = np.ascontiguousarray(value).view(unsigned(value.dtype.itemsize))
@@ -236,7 +236,7 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
         if acquire or release:
             block.clock.synchronize(where, acquire=acquire, release=release)
         for register in written:
-            block.learn(register, mask)
+            block.mark_written(register, mask)
 
     return step
 
