@@ -9,13 +9,13 @@ import pytest
 import triton
 from alphabet_ptx import PtxError, compile_kernel, execute, resources
 from alphabet_testing.ptx import kernels
-from alphabet_testing.ptx.kernels import blank, normal, pointers
+from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 
 ADD = {**pointers("x y out"), "n": "i32"}
 
 
 def compile_add(**options):
-    return compile_kernel(kernels.add_kernel, ADD, {"BLOCK": 256}, **options)
+    return compile_once(kernels.add_kernel, ADD, {"BLOCK": 256}, **options)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])

@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 import pytest
-from alphabet_ptx import PtxError, compile_kernel, execute
+from alphabet_ptx import PtxError, execute
 from alphabet_ptx.execution import KEPT_PROGRAMS
 from alphabet_testing.ptx import kernels
-from alphabet_testing.ptx.kernels import blank, normal, pointers
+from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 from alphabet_testing.ptx.snippets import THREADS, make_kernel, run
 
 # Every program counts its block in memory; the last to come, by the size of the grid, writes the number of programs.
@@ -21,7 +21,7 @@ setp.eq.u32 %p1, %r0, 0;
 
 
 def compile_add():
-    return compile_kernel(kernels.add_kernel, {**pointers("x y out"), "n": "i32"}, {"BLOCK": 256})
+    return compile_once(kernels.add_kernel, {**pointers("x y out"), "n": "i32"}, {"BLOCK": 256})
 
 
 @pytest.mark.parametrize("grids", [(1, 3, 2), (3, 1)])
