@@ -10,7 +10,7 @@ from pathlib import Path
 import alphabet_ptx.compiling
 import pytest
 import triton
-from alphabet_ptx import cache, compile_kernel, resources
+from alphabet_ptx import cache, compile_kernel
 from alphabet_testing.ptx.kernels import pointers
 
 NUMBERS = "FACTOR = tl.constexpr(2.0)\n"
@@ -298,37 +298,3 @@ def test_tritons_own_cache_is_left_alone(folder, load_source, monkeypatch, tmp_p
     assert not theirs.exists()
     assert os.environ["TRITON_CACHE_DIR"] == str(theirs)
     assert triton.knobs.cache.dir == str(theirs)
-
-
-def test_resources_are_asked_once(folder, load_source, monkeypatch):
-    compiled = compile_source(load_source())
-    module = sys.modules["alphabet_ptx.resources"]
-    calls, run = [], module._run
-    monkeypatch.setattr(module, "_run", lambda name, *arguments: calls.append(name) or run(name, *arguments))
-    first = resources(compiled)
-    assert sorted(calls) == ["cuobjdump", "nvdisasm", "ptxas"]
-    again = resources(compiled)
-    assert again == first
-    assert again.instructions["no such opcode"] == 0
-    assert len(calls) == 3
-    resources(compile_source(load_source(), arch="sm_80"))
-    assert len(calls) == 6
-
-
-def test_resources_are_asked_again_of_another_tool(folder, load_source, monkeypatch, tmp_path):
-    compiled = compile_source(load_source())
-    module = sys.modules["alphabet_ptx.resources"]
-    calls, run = [], module._run
-    monkeypatch.setattr(module, "_run", lambda name, *arguments: calls.append(name) or run(name, *arguments))
-    resources(compiled)
-    moved = tmp_path / "backends" / "nvidia" / "bin"
-    moved.mkdir(parents=True)
-    for name in set(calls):
-        shutil.copy(module._tool(name), moved)
-    monkeypatch.setattr(triton, "__file__", str(tmp_path / "__init__.py"))
-    resources(compiled)
-    assert len(calls) == 3  # the same bytes in another place
-    with (moved / "nvdisasm").open("ab") as file:
-        file.write(b"another build")
-    resources(compiled)
-    assert len(calls) == 6

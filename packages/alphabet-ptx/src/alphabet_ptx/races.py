@@ -99,7 +99,7 @@ class Clock:
         self.warp[warps] = self.now
 
     def synchronize(self, addresses: Array, *, acquire: bool, release: bool) -> None:
-        """An atomic: acquiring joins whatever was released at the address before, releasing publishes what is known."""
+        """Note an atomic: acquiring joins what was released at the address, releasing publishes what is known."""
         for address in map(int, np.unique(addresses)):
             known = self.released.get(address)
             if acquire and known is not None:
