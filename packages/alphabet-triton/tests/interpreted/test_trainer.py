@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
-from alphabet_core.fused import warm_up
+from alphabet_core.fused.graphs import warm_up
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
     CHANGES,
