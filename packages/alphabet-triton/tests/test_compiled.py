@@ -15,7 +15,7 @@ from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.places import DOCS
 from alphabet_testing.trainers import assert_trajectories_agree
 from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.static import list_inference, list_training
+from alphabet_triton.configurations import list_inference, list_training
 
 # Measured 1.1e-6 of a tensor's largest entry; float32's own error at these lengths is about as large.
 CLOSE = 5e-6

@@ -145,7 +145,7 @@ def test_planted_faults_in_the_update_are_seen(fault):
     for step in (fused, plain):
         set_gradients(step.model, 0)
         step.update()
-    FAULTS[fault](fused._tail.settings)
+    FAULTS[fault](fused._adamw.settings)
     for step in (fused, plain):
         set_gradients(step.model, 1)
         step.update()

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from alphabet_ptx import compile_kernel, execute
-from alphabet_triton.static import configuration, signature
+from alphabet_triton.configurations import configuration, signature
 
-from alphabet_testing.kernels.memo import LaunchMemo, Outcome, byte_view, digest_launch
+from alphabet_testing.kernels.memo import LaunchMemo, Outcome, copy_bytes, digest_launch, list_changes
 
 _compiled = {}
 _memo = LaunchMemo()
@@ -45,7 +45,7 @@ class PtxDevice:
             self._broken = True
             outcome = self._execute(*self.fault.plant(launch, compiled))
         else:
-            digest = digest_launch(compiled, launch.grid, launch.tensors, launch.scalars)
+            digest = digest_launch((compiled.ptx, compiled.shared, sorted(compiled.signature.items())), launch)
             outcome = self.memo.find(digest)
             if outcome is None:
                 outcome = self._execute(launch, compiled)
@@ -57,9 +57,7 @@ class PtxDevice:
 
     def _execute(self, launch, compiled):
         self.executed.append(launch.name)
-        before = {name: byte_view(tensor).tobytes() for name, tensor in launch.tensors.items()}
+        before = copy_bytes(launch.tensors)
         report = execute(compiled, launch.grid, {**launch.tensors, **launch.scalars}, strict=self.strict)
         self.races += [(launch.name, race) for race in report.races]
-        after = {name: byte_view(tensor).tobytes() for name, tensor in launch.tensors.items()}
-        changed = {name: content for name, content in after.items() if content != before[name]}
-        return Outcome(changed, report.instructions)
+        return Outcome(list_changes(launch.tensors, before), report.instructions)
