@@ -6,8 +6,8 @@ Traffic is every tensor that a launch reads or writes, once; what programs read 
 from dataclasses import dataclass
 
 from alphabet_core import Alphabet, AlphabetConfig
+from alphabet_triton.configurations import list_inference, list_training
 from alphabet_triton.launching import Launch
-from alphabet_triton.static import list_inference, list_training
 
 # From NVIDIA's data sheet: memory bandwidth, float32 and dense tf32 rates. A tf32x3 product takes three of tf32's.
 BYTES_PER_SECOND = 1008e9

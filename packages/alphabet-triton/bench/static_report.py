@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import triton
 from alphabet_ptx import compile_kernel, list_unknown, resources
+from alphabet_triton.configurations import list_configurations, signature
 from alphabet_triton.launching import Launch
-from alphabet_triton.static import list_configurations, signature
 from roofline import print_estimates
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")

@@ -11,15 +11,15 @@ from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.blocks import head_blocks
 from alphabet_triton.buffers import row_stride
+from alphabet_triton.configurations import list_configurations, list_inference
 from alphabet_triton.forward import forward
+from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.inference import infer
-from alphabet_triton.launching import Recorder, at_home_of, record
+from alphabet_triton.launching import RecordingDevice, device_of, record
 from alphabet_triton.ops.edge.launch import launch_edge_backward
 from alphabet_triton.ops.head.launch import launch_head_backward
 from alphabet_triton.ops.reader.launch import launch_reader_backward
 from alphabet_triton.ops.scan.launch import launch_scan_backward
-from alphabet_triton.static import list_configurations, list_inference
-from alphabet_triton.tail import Tail
 from alphabet_triton.weights import BankWeights, Weights
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -73,7 +73,7 @@ def test_inference_on_fake_cuda_tensors(masked):
     assert (head["sums"], head["sums_2"]) == (direct["sums"], cascaded["sums"])
 
 
-def test_the_way_back_on_fake_cuda_tensors():
+def test_the_backward_on_fake_cuda_tensors():
     mode, stride = FakeTensorMode(), row_stride(T)
 
     def make(*sizes, dtype=torch.float32):
@@ -86,12 +86,33 @@ def test_the_way_back_on_fake_cuda_tensors():
     def back():
         head = launch_head_backward(sums, sums, counts, make(K, 14 * M), make(B, 2, M, 7), make(B, K))
         reader = launch_reader_backward(
-            features, tokens, states, None, make(D, 2 * M), make(D), taps, matrix, transition, T, features, tokens,
-            states, head[1],
-        )  # fmt: skip
+            lifted=features,
+            scale=tokens,
+            states=states,
+            valid=None,
+            synthesis=make(D, 2 * M),
+            through=make(D),
+            taps=taps,
+            matrix=matrix,
+            transition=transition,
+            length=T,
+            pre=features,
+            scale_2=tokens,
+            states_2=states,
+            d_sums=head[1],
+        )
         scan = launch_scan_backward(states, transition, None, None, T, head[0], reader[2])
         edge = launch_edge_backward(
-            values, None, make(D, C), taps, matrix, features, tokens, reader[0], reader[1], scan[0]
+            values=values,
+            valid=None,
+            project=make(D, C),
+            taps=taps,
+            matrix=matrix,
+            pre=features,
+            scale=tokens,
+            d_lifted=reader[0],
+            d_scale=reader[1],
+            d_drive=scan[0],
         )
         return [[tuple(tensor.shape) for tensor in found] for found in (head, reader, scan, edge)]
 
@@ -125,7 +146,7 @@ def record_step(sizes, batch, length):
 
     def step():
         forward(model, values, mask, mask).sum().backward()
-        Tail(list(model.parameters())).run()
+        FusedAdamW(list(model.parameters())).run()
 
     with mode:
         return record(step)[0], model
@@ -136,8 +157,8 @@ def test_a_whole_step_on_fake_tensors():
     assert [launch.name for launch in launches] == STEP
     for name, parameter in model.named_parameters():
         assert parameter.grad.shape == parameter.shape, name
-    (tail,) = (launch for launch in launches if launch.name == "adamw_kernel")
-    assert tail.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
+    (adamw,) = (launch for launch in launches if launch.name == "adamw_kernel")
+    assert adamw.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_every_configuration_of_the_head_is_listed():
@@ -148,35 +169,35 @@ def test_every_configuration_of_the_head_is_listed():
 
 
 def test_the_current_device_becomes_the_tensors():
-    there = at_home_of(fake(FakeTensorMode(), 3, device="cuda:1"))
+    there = device_of(fake(FakeTensorMode(), 3, device="cuda:1"))
     assert isinstance(there, torch.cuda.device)
     assert there.idx == 1
-    assert isinstance(at_home_of(torch.zeros(3)), contextlib.nullcontext)
+    assert isinstance(device_of(torch.zeros(3)), contextlib.nullcontext)
 
 
 @pytest.mark.parametrize("what", ["runtime", "trainer"])
-def test_everything_is_launched_at_the_models_home(what, monkeypatch, pretend_gpu):
-    homes, model = [], make_model(C, D, M, K)
+def test_everything_is_launched_on_the_models_device(what, monkeypatch, pretend_gpu):
+    current, model = [], make_model(C, D, M, K)
 
     @contextlib.contextmanager
     def pretend(tensor):
-        homes.append(tensor.device)
+        current.append(tensor.device)
         yield
-        homes.pop()
+        current.pop()
 
-    class Watching(Recorder):
+    class WatchingDevice(RecordingDevice):
         def run(self, launch):
-            assert homes
+            assert current
             super().run(launch)
 
-    monkeypatch.setattr(f"alphabet_triton.{what}.at_home_of", pretend)
-    options = {"device": Watching(), "capture": run_eagerly}
+    monkeypatch.setattr(f"alphabet_triton.{what}.device_of", pretend)
+    options = {"device": WatchingDevice(), "capture": run_eagerly}
     if what == "runtime":
         TritonRuntime(model, **options)(torch.randn(B, T, C))
     else:
         TritonTrainer(model, **options).step(torch.randn(B, T, C), torch.arange(B))
     assert len(options["device"].launches) == len(FORWARD if what == "runtime" else STEP)
-    assert homes == []
+    assert current == []
 
 
 @pytest.mark.parametrize(("batch", "length"), [(100_000, 64), (1, 2**24)])
@@ -189,7 +210,7 @@ def test_grids_stay_within_what_a_gpu_takes(batch, length, width):
 
 
 def make_trainer(capture=run_eagerly, **options):
-    recorder = Recorder()
+    recorder = RecordingDevice()
     return recorder, TritonTrainer(make_model(C, D, M, K), device=recorder, capture=capture, **options)
 
 
@@ -202,7 +223,7 @@ def test_a_step_is_twenty_launches_in_order():
 
 
 @pytest.mark.usefixtures("pretend_gpu")
-def test_a_step_in_parts_has_one_tail():
+def test_a_step_in_parts_updates_once():
     recorder, trainer = make_trainer(microbatch=2)
     trainer.step(make_batch(5, T, C)[0], torch.arange(5) % K)
     names = [launch.name for launch in recorder.launches]
@@ -267,12 +288,12 @@ def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():
     _, trainer = make_trainer()
     values, _ = make_batch(B, T, C)
     trainer.step(values, torch.arange(B))
-    first = trainer._tail
+    first = trainer._adamw
     trainer.step(values, torch.arange(B))
-    assert trainer._tail is first
+    assert trainer._adamw is first
     trainer.model.project.weight.data = trainer.model.project.weight.data.clone()
     trainer.step(values, torch.arange(B))
-    assert trainer._tail is not first
+    assert trainer._adamw is not first
     assert len(trainer._recordings) == 1
 
 

@@ -10,15 +10,16 @@ from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
 from alphabet_core.fused import capture_graph, run_eagerly
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime
-from alphabet_triton.launching import Recorder
-from alphabet_triton.static import list_inference, list_training
+from alphabet_triton.configurations import list_inference, list_training
+from alphabet_triton.launching import RecordingDevice
 
 
 def test_on_a_cpu_the_reference_runs_and_says_so():
     model, (values, _) = make_model(), make_batch(2, 30, 2)
     runtime = TritonRuntime(model)
     assert runtime.path(values) == (
-        "reference: the model is on cpu; move it to a CUDA device, model.cuda(), or set TRITON_INTERPRET=1 to interpret"
+        "reference: the model is on cpu; move it to a CUDA device with model.cuda(), or set TRITON_INTERPRET=1 to "
+        "interpret the kernels"
     )
     assert "reference" in repr(runtime)
     with torch.no_grad():
@@ -49,7 +50,7 @@ def test_what_the_kernels_do_not_cover_takes_the_reference(case, pretend_gpu):
 
 
 def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
-    recorder = Recorder()
+    recorder = RecordingDevice()
     runtime = TritonRuntime(make_model(), device=recorder, capture=run_eagerly)
     runtime(make_batch(3, 50, 2)[0])
     names = [launch.name for launch in recorder.launches]
@@ -59,7 +60,7 @@ def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
 
 
 def test_a_shape_is_recorded_once_and_replayed(pretend_gpu):
-    recorder, recorded, replayed = Recorder(), [], []
+    recorder, recorded, replayed = RecordingDevice(), [], []
 
     def capture(run, changed):
         run()
@@ -86,7 +87,7 @@ def test_a_replay_reads_what_the_call_copied(pretend_gpu):
         return lambda: seen.append(recordings(runtime)[0].inputs.values.clone())
 
     model = make_model()
-    runtime = TritonRuntime(model, device=Recorder(), capture=capture)
+    runtime = TritonRuntime(model, device=RecordingDevice(), capture=capture)
     first, second = torch.randn(2, 20, 2), torch.randn(2, 20, 2)
     runtime(first)
     runtime(second)

@@ -19,7 +19,8 @@ def move_parameters(model: nn.Module, amount: float, *, tangents: float | None =
     for name, parameter in model.named_parameters():
         if head or not name.startswith("head"):
             spread = tangents if tangents is not None and name.endswith("tangent") else amount
-            parameter += spread * torch.randn_like(parameter)
+            if spread:  # nothing is drawn for what stays, so that the others do not depend on it
+                parameter += spread * torch.randn_like(parameter)
 
 
 def make_model(

@@ -1,12 +1,12 @@
 """alphabet-triton: ALPHABET on an NVIDIA GPU.
 
-runtime     TritonRuntime: logits                       trainer     TritonTrainer: complete training steps
-inference   the five launches of a forward pass         forward     Algorithm 1 by differentiable operators
-tail        gradients to the next parameters            graphs      work recorded once and replayed
-path        what the kernels cover, and what not        inputs      what a recording reads
-weights     folded factors as the kernels read them     buffers     their layout between kernels
-launching   a launch as a value, and where it goes      blocks      block sizes, literal
-static      every configuration, to compile or execute  ops         the kernels and torch operators
+runtime         TritonRuntime: logits                       trainer    TritonTrainer: complete training steps
+inference       the five launches of a forward pass         forward    Algorithm 1 by differentiable operators
+fused_adamw     clipping and AdamW in one launch            dispatch   which calls the kernels cover, and why not others
+inputs          the tensors that a recording reads          weights    folded factors in the kernels' layout
+buffers         the layout of tensors between kernels       blocks     block sizes by shape, in literal tables
+launching       a launch as a value, and where it runs      ops        the kernels, and torch operators made of them
+configurations  every kernel configuration, to compile or execute without a GPU
 
 Not yet run on a GPU: docs/gpu.md says what was proven, and how.
 """

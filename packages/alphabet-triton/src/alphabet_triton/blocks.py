@@ -1,9 +1,9 @@
-"""Block sizes per shape: literal tables, chosen by what compiles without spills (docs/gpu.md), never while timing."""
+"""Block sizes by shape, in literal tables: chosen for compiling without spills (docs/gpu.md), never by timing."""
 
 from alphabet_triton.launching import Blocks
 
-# By features rounded up to a power of two; the last entry of a table is for all that are wider too, in parts of BD.
-# BN is the block of the drive's rows, or of the states that are synthesized.
+# Keys are numbers of features, rounded up to a power of two. The last entry of a table is also for wider models, whose
+# features come in parts of BD. BN is the block of the drive's rows, or of the states that are synthesized.
 EDGE = {
     16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8),
@@ -45,28 +45,28 @@ FOLD = {
 }
 ADAMW = Blocks({"BN": 1024}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
-# By the most modes that a program holds. Four or more share programs of eight: no number of warps compiled programs of
-# four without a spill on every architecture.
+# Keys are the most modes that a program holds. Three or more share programs of eight: no number of warps compiled
+# programs of four without a spill on every architecture.
 SCAN = {2: Blocks({"BT": 128, "BM": 2}, warps=1), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
 SCAN_BWD = {2: Blocks({"BT": 128, "BM": 2}, warps=4), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
 
 
 def round_up(size: int) -> int:
-    """The next power of two."""
-    return 1 << (int(size) - 1).bit_length()  # int: while tracing, sizes are symbols
+    """The smallest power of two that is at least `size`."""
+    return 1 << (int(size) - 1).bit_length()  # while torch traces, sizes are symbolic
 
 
 def feature_blocks(table: dict[int, Blocks], features: int) -> Blocks:
-    """An entry of a table by features."""
+    """The entry of a table for models with so many features."""
     return table[min(max(16, round_up(features)), max(table))]
 
 
 def scan_blocks(table: dict[int, Blocks], modes: int) -> Blocks:
-    """An entry of a table by modes."""
+    """The entry of a scan's table for banks with so many modes."""
     return table[2 if modes <= 2 else 8]
 
 
 def head_blocks(modes: int, outputs: int) -> Blocks:
-    """Of the head's kernels: poles of both banks, and as many outputs as fit beside them."""
+    """Blocks of the head's kernels: the poles of both banks, and as many outputs as fit beside them."""
     poles = min(round_up(2 * modes), 128)
     return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)

@@ -1,4 +1,4 @@
-"""The five launches of a forward pass, with nothing kept that only a way back would need."""
+"""The five launches of a forward pass that keeps nothing for a backward pass."""
 
 from torch import Tensor
 
@@ -13,11 +13,22 @@ def infer(values: Tensor, valid: Tensor | None, gate: Tensor | None, weights: We
     """Logits (B, K) and descriptor (B, 2, M, 7) of values (B, T, C); the cascaded bank's states are never stored."""
     length, direct, cascaded = values.shape[1], weights.direct, weights.cascaded
     _, lifted, scale, drive = launch_edge(
-        values, valid, weights.project, direct.taps, direct.bias, direct.matrix, keep=False
+        values, valid, project=weights.project, taps=direct.taps, bias=direct.bias, matrix=direct.matrix, keep=False
     )
     states, sums, counts = launch_scan(drive, direct.transition, valid, gate, length, store=True, count=True)
     sums_2, *_ = launch_reader(
-        lifted, scale, states, valid, weights.synthesis, weights.through, cascaded.taps, cascaded.bias,
-        cascaded.matrix, cascaded.transition, length, keep=False, drive=drive,
-    )  # fmt: skip
+        lifted=lifted,
+        scale=scale,
+        states=states,
+        valid=valid,
+        synthesis=weights.synthesis,
+        through=weights.through,
+        taps=cascaded.taps,
+        bias=cascaded.bias,
+        matrix=cascaded.matrix,
+        transition=cascaded.transition,
+        length=length,
+        keep=False,
+        drive=drive,
+    )
     return launch_head(sums, sums_2, counts, weights.head, weights.head_bias)

@@ -1,4 +1,4 @@
-"""What a recording reads: the values and masks of its shape, in memory that does not move."""
+"""The tensors that a recording reads: values and masks of one shape, in memory that does not move."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,7 +10,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Inputs:
-    """values (B, T, C); valid and gate (B, T) as bytes, both or neither."""
+    """The inputs of the kernels: values (B, T, C), and masks valid and gate (B, T) as bytes, both or neither.
+
+    valid says which tokens count; gate says at which of them the direct bank is driven.
+    """
 
     values: Tensor
     valid: Tensor | None
@@ -18,21 +21,21 @@ class Inputs:
 
     @classmethod
     def read(cls, sequence: Sequence) -> Self:
-        """Of a sequence."""
+        """The inputs that describe a sequence; its values are detached, and share memory if they are contiguous."""
         return cls(sequence.values.detach().contiguous(), *read_masks(sequence))
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What recordings are kept by."""
+        """The key of a recording: shape, whether there are masks, and device."""
         return (*self.values.shape, self.valid is not None, self.values.device)
 
     def clone(self) -> Self:
-        """The same in other memory."""
+        """A copy in memory of its own."""
         valid, gate = (None if mask is None else mask.clone() for mask in (self.valid, self.gate))
         return type(self)(self.values.clone(), valid, gate)
 
     def copy_(self, given: Self) -> None:
-        """Overwrite with another of the same key."""
+        """Overwrite these inputs with others of the same key."""
         self.values.copy_(given.values)
         for mine, other in ((self.valid, given.valid), (self.gate, given.gate)):
             if mine is not None and other is not None:
@@ -40,7 +43,7 @@ class Inputs:
 
 
 def read_masks(sequence: Sequence) -> tuple[Tensor | None, Tensor | None]:
-    """Valid and gate (B, T) as bytes, both or neither; one that is missing beside the other marks everything."""
+    """The masks valid and gate (B, T) as bytes, or None for both; if only one was given, the other is all ones."""
     masks = (sequence.valid, sequence.available)
     if masks == (None, None):
         return None, None

@@ -1,4 +1,4 @@
-"""A launch as a value, and where launches go: to a GPU by Triton, or to anything else with a `run`."""
+"""A launch as a value, and where launches run: on a GPU by Triton, or on anything else with a `run`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-# Sizes that kernels are not compiled anew for: one shape's kernel is every shape's, and what is proven of it holds.
-# Only TS, the rows' stride, is known to be a multiple of sixteen.
+# Arguments whose values the compiler does not see: one compiled kernel serves every shape, and what is proven of it
+# holds for all. Only of TS, the stride of rows, does the compiler know that it is a multiple of sixteen.
 UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R"]
 
 Result = TypeVar("Result")
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Blocks:
-    """How a kernel is cut: its block sizes by name, warps per program, and stages of its pipelined loops."""
+    """How work is divided: block sizes by name, warps per program, and stages of pipelined loops."""
 
     sizes: Mapping[str, int]
     warps: int = 4
@@ -27,7 +27,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel with everything that it is called with.
+    """A kernel and everything that it is called with.
 
     tensors, scalars: run-time arguments by name; flags: compile-time switches; blocks: compile-time sizes
     """
@@ -45,15 +45,15 @@ class Launch:
 
     @property
     def constants(self) -> dict[str, int | bool]:
-        """All compile-time arguments."""
+        """All compile-time arguments by name."""
         return {**self.flags, **self.blocks.sizes}
 
 
 class Device(Protocol):
-    """Where kernels run."""
+    """Something that runs launches."""
 
     def run(self, launch: Launch) -> None:
-        """Run it, in the order of the calls."""
+        """Run a launch after those of earlier calls."""
 
 
 class TritonDevice:
@@ -69,8 +69,8 @@ class TritonDevice:
         )
 
 
-class Recorder:
-    """A device that runs nothing and remembers what it was asked to run."""
+class RecordingDevice:
+    """A device that runs nothing and keeps a list of the launches that it was given."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
@@ -86,7 +86,8 @@ _device: ContextVar[Device] = ContextVar("alphabet_triton_device", default=Trito
 def on(device: Device) -> Iterator[None]:
     """Send the launches of this block to a device.
 
-    It holds for this thread. Autograd walks back over CUDA tensors in threads of its own, where Triton launches.
+    This holds for the current thread. For CUDA tensors autograd runs backward passes in threads of its own, and there
+    launches go to Triton.
     """
     token = _device.set(device)
     try:
@@ -95,25 +96,25 @@ def on(device: Device) -> Iterator[None]:
         _device.reset(token)
 
 
-def at_home_of(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Make a tensor's CUDA device torch's current one, where Triton launches and streams and graphs are made."""
+def device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """A context in which a tensor's CUDA device is torch's current one: Triton launches and graphs record there."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
 def run(launch: Launch) -> None:
-    """Run a launch where this block's launches go."""
+    """Run a launch on the device that `on` has chosen, or else by Triton."""
     _device.get().run(launch)
 
 
 def recording() -> AbstractContextManager[None]:
-    """Run nothing in this block; launches are remembered where they already were."""
+    """A context in which nothing runs; if launches are being recorded already, those of this block are too."""
     device = _device.get()
-    return on(device if isinstance(device, Recorder) else Recorder())
+    return on(device if isinstance(device, RecordingDevice) else RecordingDevice())
 
 
 def record(work: Callable[[], Result]) -> tuple[list[Launch], Result]:
-    """The launches of some work, which are not run, and its result: tensors that nothing was written to."""
-    recorder = Recorder()
+    """The launches of some work, none of which is run, and its result: tensors that nothing was written to."""
+    recorder = RecordingDevice()
     with on(recorder):
         result = work()
     return recorder.launches, result

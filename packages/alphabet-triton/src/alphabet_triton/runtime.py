@@ -1,4 +1,4 @@
-"""TritonRuntime: the model's logits by the fused kernels where they apply, by the reference everywhere else."""
+"""TritonRuntime: a model's logits by the fused kernels where they apply, and by the reference elsewhere."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from torch import Tensor
 
 from alphabet_triton.dispatch import TritonDispatch
 from alphabet_triton.inputs import Inputs
-from alphabet_triton.launching import Device, TritonDevice, at_home_of, record
+from alphabet_triton.launching import Device, TritonDevice, device_of, record
 from alphabet_triton.weights import Weights, copy_weights, read_weights
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A shape's static inputs and outputs, and what runs its launches over them."""
+    """The static inputs and outputs of one shape, and a function that runs its launches over them."""
 
     inputs: Inputs
     logits: Tensor
@@ -25,9 +25,10 @@ class Recording:
 class TritonRuntime(TritonDispatch, FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
 
-    The first call of a shape compiles its kernels and, on a GPU, records them into a CUDA graph; later calls copy the
-    input and replay it. Parameters changed in place by an optimizer are seen at the next call; after writes that torch
-    does not count (`parameter.data`), call `refresh()`. `path(...)` says which implementation a call takes, and why.
+    The first call with a shape compiles its kernels and, on a GPU, records them into a CUDA graph; later calls copy
+    their input and replay the graph. The next call sees parameters that an optimizer changed in place; after writes
+    that torch does not count (`parameter.data`), call `refresh()`. `path(...)` says whether a call runs the fused
+    kernels or the reference, and why.
     """
 
     def __init__(self, model: Alphabet, *, device: Device | None = None, capture: Capture | None = None) -> None:
@@ -44,7 +45,7 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         sequence = read_sequence(
             values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
         )
-        with at_home_of(sequence.values):
+        with device_of(sequence.values):
             self._follow_parameters()
             given = Inputs.read(sequence)
             recording = self._recordings.get(given.key)
@@ -59,7 +60,7 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         self._versions = []
 
     def _record(self, given: Inputs) -> Recording:
-        """Launches over tensors of their own, for every call of this shape."""
+        """A recording with tensors of its own, for every call with this shape."""
         from alphabet_triton.inference import infer  # which imports triton
 
         weights, inputs = self._weights, given.clone()
@@ -74,7 +75,7 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         return Recording(inputs, logits, descriptor, capture(run, []))
 
     def _follow_parameters(self) -> None:
-        """Fold again, into the tensors that recordings hold, if a parameter or buffer has changed."""
+        """If a parameter or buffer has changed, fold the model again into the tensors that recordings read."""
         versions = [(tensor.data_ptr(), tensor._version) for tensor in list_tensors(list_modules(self.model))]
         if versions == self._versions:
             return

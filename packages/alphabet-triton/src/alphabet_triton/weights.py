@@ -1,4 +1,4 @@
-"""The model's folded factors in float32, in the layout that the kernels read."""
+"""The folded factors of a model in float32, in the layout that the kernels read."""
 
 from dataclasses import dataclass, fields
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class BankWeights:
-    """taps (D, 5), bias (D,), matrix (2M, D) to the drive, transition (2M,)."""
+    """The factors of one bank: taps (D, 5), bias (D,), matrix (2M, D) to the drive, transition (2M,)."""
 
     taps: Tensor
     bias: Tensor
@@ -19,7 +19,7 @@ class BankWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """project (D, C), synthesis (D, 2M), through (D,), head (K, 14 M) and its bias (K,)."""
+    """All factors: project (D, C), both banks, synthesis (D, 2M), through (D,), head (K, 14 M) and head_bias (K,)."""
 
     project: Tensor
     direct: BankWeights
@@ -31,7 +31,7 @@ class Weights:
 
 
 def read_weights(model: Alphabet) -> Weights:
-    """What the kernels read of a model whose path is the fused one."""
+    """The folded factors of a model that the kernels cover."""
     head, folded = model.head, fold(model)
     assert isinstance(head, nn.Linear)
     return Weights(
@@ -54,7 +54,7 @@ def _store(tensor: Tensor) -> Tensor:
 
 
 def copy_weights(into: Weights, weights: Weights) -> None:
-    """Overwrite tensors that recorded launches point to."""
+    """Overwrite factors in place: recorded launches point to these tensors."""
     for field in fields(into):
         old, new = getattr(into, field.name), getattr(weights, field.name)
         for target, source in zip(_tensors_of(old), _tensors_of(new), strict=True):

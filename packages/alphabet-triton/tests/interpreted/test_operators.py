@@ -64,7 +64,7 @@ def test_compiled_by_torch_they_compute_the_same():
     assert torch.equal(sources[0].grad, sources[1].grad)
 
 
-def test_what_is_only_for_the_way_back_has_no_gradient():
+def test_what_is_only_for_the_backward_has_no_gradient():
     found = edge(*(as_leaf(argument) for argument in make_arguments("none")[edge]))
     assert [output.requires_grad for output in found] == [True, True, True, False]
 

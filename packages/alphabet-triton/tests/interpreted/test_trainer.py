@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
-from alphabet_core.fused import warm_up
+from alphabet_core.fused.graphs import warm_up
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
     CHANGES,
@@ -145,7 +145,7 @@ def test_planted_faults_in_the_update_are_seen(fault):
     for step in (fused, plain):
         set_gradients(step.model, 0)
         step.update()
-    FAULTS[fault](fused._tail.settings)
+    FAULTS[fault](fused._adamw.settings)
     for step in (fused, plain):
         set_gradients(step.model, 1)
         step.update()

@@ -1,4 +1,4 @@
-"""The chain of operators, and the reference's logits and gradients in float64."""
+"""A forward and backward pass by the chain of kernels, and by the reference in float64."""
 
 import copy
 from contextlib import contextmanager
@@ -35,33 +35,44 @@ def nan_before_it_is_written():
 
 
 def run_kernels(model, values, masks, device):
-    """Logits and all gradients by the kernels."""
+    """Logits and the gradients of all parameters and of the values, by name, by the kernels."""
+    return {name: tensor for found in run_stages(model, values, masks, device) for name, tensor in found.items()}
+
+
+def run_stages(model, values, masks, device):
+    """Yield the logits, then all gradients, by name, by the kernels; the backward pass runs only if it is asked for."""
     source = values.clone().requires_grad_()
     sequence = read_sequence(source, channels=model.config.channels, like=model.project.weight, **masks)
     with on(device), nan_before_it_is_written():
-        return differentiate(model, source, forward(model, sequence.values, *read_masks(sequence)))
+        logits = forward(model, sequence.values, *read_masks(sequence))
+    yield {"logits": logits.detach()}
+    with on(device), nan_before_it_is_written():
+        gradients = differentiate(model, source, logits)
+    yield gradients
 
 
 def run_reference(model, values, masks):
-    """The same in float64, by the reference and autograd."""
+    """Logits and gradients as `run_kernels` names them, in float64, by the reference and autograd."""
     exact, source = copy.deepcopy(model).double(), values.double().requires_grad_()
-    return differentiate(exact, source, exact(source, **masks))
+    logits = exact(source, **masks)
+    return {"logits": logits.detach(), **differentiate(exact, source, logits)}
 
 
 def differentiate(model, source, logits):
-    """Logits, and the gradients of a sum of them with weights that no symmetry hides behind."""
+    """The gradients of a sum of the logits, with weights that no symmetry hides behind."""
     weights = torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).to(logits.dtype)
     model.zero_grad()
     (logits * weights).sum().backward()
-    gradients = {name: p.grad for name, p in model.named_parameters()}
-    return {"logits": logits.detach(), "values": source.grad, **gradients}
+    return {"values": source.grad, **{name: p.grad for name, p in model.named_parameters()}}
 
 
 def errors(found, exact, least=1e-6):
-    """Largest differences, relative to a tensor's largest entry or `least`; infinite where one is not a number."""
-    return {
-        name: float(
-            ((found[name].double() - wanted).abs() / wanted.abs().max().clamp(min=least)).nan_to_num(torch.inf).max()
-        )
-        for name, wanted in exact.items()
-    }
+    """The largest difference of each tensor found, relative to the exact tensor's largest entry or `least`.
+
+    It is infinite where one of the two is not a number.
+    """
+    return {name: _relative_error(tensor.double(), exact[name], least) for name, tensor in found.items()}
+
+
+def _relative_error(found, exact, least):
+    return float(((found - exact).abs() / exact.abs().max().clamp(min=least)).nan_to_num(torch.inf).max())

@@ -116,13 +116,13 @@ def code_with_unmasked_stores(ptx):
 
 FAULTS = {
     "conjugate poles": Fault("scan_fwd_kernel", "numbers", tensor("transition", conjugate)),
-    "conjugate poles on the way back": Fault("scan_bwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles in the backward": Fault("scan_bwd_kernel", "numbers", tensor("transition", conjugate)),
     "a token too few": Fault("scan_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
-    "a token too few on the way back": Fault("scan_bwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few in the backward": Fault("scan_bwd_kernel", "numbers", scalar(T=LENGTH - 1)),
     "a missing mode": Fault("scan_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
     "a mode too many": Fault("scan_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
     "the gate left open": Fault("scan_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
-    "the gate left open on the way back": Fault("scan_bwd_kernel", "numbers", tensor("gate", torch.ones_like)),
+    "the gate left open in the backward": Fault("scan_bwd_kernel", "numbers", tensor("gate", torch.ones_like)),
     "everything valid": Fault("scan_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
     "states' gradient left out": Fault("scan_bwd_kernel", "numbers", flag(ALONE=True)),
     "lags' gradients in another order": Fault(
@@ -132,29 +132,29 @@ FAULTS = {
     "a stride too long": Fault("reader_fwd_kernel", "bounds", scalar(TS=160)),
     "a missing feature": Fault("edge_fwd_kernel", "numbers", scalar(D=SIZES[1] - 1)),
     "a missing block": Fault("edge_fwd_kernel", "numbers", drop_block),
-    "a missing block on the way back": Fault("edge_bwd_kernel", "numbers", drop_block),
+    "a missing block in the backward": Fault("edge_bwd_kernel", "numbers", drop_block),
     "taps in reverse": Fault("edge_fwd_kernel", "numbers", tensor("taps", reverse)),
-    "taps in reverse on the way back": Fault("reader_bwd_kernel", "numbers", tensor("taps", reverse)),
+    "taps in reverse in the backward": Fault("reader_bwd_kernel", "numbers", tensor("taps", reverse)),
     "masks ignored": Fault("reader_fwd_kernel", "numbers", flag(MASKED=False)),
     "no feedthrough": Fault("reader_fwd_kernel", "numbers", tensor("through", torch.zeros_like)),
-    "no feedthrough on the way back": Fault("reader_bwd_kernel", "numbers", tensor("through", torch.zeros_like)),
+    "no feedthrough in the backward": Fault("reader_bwd_kernel", "numbers", tensor("through", torch.zeros_like)),
     "no synthesis": Fault("reader_fwd_kernel", "numbers", tensor("synthesis", torch.zeros_like)),
-    "no synthesis on the way back": Fault("reader_bwd_kernel", "numbers", tensor("synthesis", torch.zeros_like)),
+    "no synthesis in the backward": Fault("reader_bwd_kernel", "numbers", tensor("synthesis", torch.zeros_like)),
     "features not normed": Fault("reader_fwd_kernel", "numbers", tensor("scale", torch.ones_like)),
     "a negative drive": Fault("edge_fwd_kernel", "numbers", tensor("matrix", torch.neg)),
-    "a negative drive on the way back": Fault("norm_bwd_kernel", "numbers", tensor("matrix", torch.neg)),
+    "a negative drive in the backward": Fault("norm_bwd_kernel", "numbers", tensor("matrix", torch.neg)),
     "features' gradient left out": Fault("norm_bwd_kernel", "numbers", flag(ALONE=True)),
     "features not normed in the matrix's gradient": Fault("outer_bwd_kernel", "numbers", flag(NORMED=False)),
     "decay and frequency exchanged": Fault("fold_fwd_kernel", "numbers", swap("raw_decay", "raw_frequency")),
-    "decay and frequency exchanged on the way back": Fault(
+    "decay and frequency exchanged in the backward": Fault(
         "fold_bwd_kernel", "numbers", swap("raw_decay", "raw_frequency")
     ),
     "a conjugate gradient of the transition": Fault("fold_bwd_kernel", "numbers", tensor("d_transition", conjugate)),
     "no gain of the norm": Fault("fold_fwd_kernel", "numbers", tensor("gain", torch.ones_like)),
     "banks exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
-    "banks exchanged on the way back": Fault("head_bwd_kernel", "numbers", swap("d_sums", "d_sums_2")),
+    "banks exchanged in the backward": Fault("head_bwd_kernel", "numbers", swap("d_sums", "d_sums_2")),
     "another lag's count": Fault("head_fwd_kernel", "numbers", tensor("counts", shift_pairs)),
-    "another lag's count on the way back": Fault("head_bwd_kernel", "numbers", tensor("counts", shift_pairs)),
+    "another lag's count in the backward": Fault("head_bwd_kernel", "numbers", tensor("counts", shift_pairs)),
     "no clipping": Fault("adamw_kernel", "numbers", tensor("settings", unclipped)),
     "a step ahead": Fault("adamw_kernel", "numbers", tensor("step", one_later)),
     "a forgotten average": Fault("adamw_kernel", "numbers", tensor("average", torch.zeros_like)),
@@ -163,25 +163,25 @@ FAULTS = {
     "no barriers in the reader": Fault("reader_fwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the norm": Fault("norm_bwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the outer product": Fault("outer_bwd_kernel", "race", code_without_barriers, "none"),
-    "no barriers in the reader's way back": Fault("reader_bwd_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the reader's backward": Fault("reader_bwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the norm of gradients": Fault("adamw_kernel", "race", code_without_barriers, "none"),
     "no barrier after the parts of wide features": Fault(
         "edge_fwd_kernel", "race", code_without_its_own_barrier, "none", WIDE
     ),
-    "no barrier after the parts on the way back": Fault(
+    "no barrier after the parts in the backward": Fault(
         "norm_bwd_kernel", "race", code_without_its_own_barrier, "none", WIDE
     ),
     "only the first part lifted": Fault("edge_fwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
     "only the first part synthesized": Fault("reader_fwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
-    "only the first part normed on the way back": Fault("norm_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
-    "only the first part of the reader's way back": Fault(
+    "only the first part normed in the backward": Fault("norm_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE),
+    "only the first part in the reader's backward": Fault(
         "reader_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE
     ),
-    "a missing part on the way back": Fault("edge_bwd_kernel", "numbers", drop_block, "none", WIDE),
+    "a missing part in the backward": Fault("edge_bwd_kernel", "numbers", drop_block, "none", WIDE),
     "shuffles from too far": Fault("scan_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
     "a lost sign": Fault("scan_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
     "unmasked stores": Fault("scan_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
-    "unmasked stores on the way back": Fault("edge_bwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "unmasked stores in the backward": Fault("edge_bwd_kernel", "bounds", code_with_unmasked_stores, "none"),
 }
 
 

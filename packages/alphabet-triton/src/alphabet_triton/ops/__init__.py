@@ -1,4 +1,4 @@
 """One folder per op: `kernel` is device code, `launch` says how to call it, `autograd` makes it a torch operator.
 
-`lift` is what `edge` and `reader` share on the way back; `adamw` works in place and has no way back.
+`lift` has what `edge` and `reader` share, forward and backward; `adamw` works in place and has no backward.
 """

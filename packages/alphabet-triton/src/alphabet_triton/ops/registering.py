@@ -1,4 +1,4 @@
-"""How launches become torch operators: one function serves tensors that exist and those that are only shapes."""
+"""How launches become torch operators: one function serves real tensors and fake ones, which are only shapes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +9,16 @@ from alphabet_triton.launching import recording
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Register a function as `alphabet::name`; its fake kernel allocates as it does and launches nothing."""
+    """A decorator that registers a function as `alphabet::name`, with a fake kernel that launches nothing."""
 
     def register(function: Callable[..., Any]) -> Any:
         defined = torch.library.custom_op(f"alphabet::{name}", function, mutates_args=())
 
-        def pretend(*arguments: Any) -> Any:
+        def run_fake(*arguments: Any) -> Any:
             with recording():
                 return function(*arguments)
 
-        defined.register_fake(pretend)
+        defined.register_fake(run_fake)
         return defined
 
     return register

@@ -6,13 +6,16 @@ than a second launch, and is the same sum in the same order everywhere. (A milli
 
 import triton
 import triton.language as tl
+from alphabet_core.fused import CLIP_EPSILON
 
 from alphabet_triton.launching import UNSPECIALIZED
+
+EPSILON = tl.constexpr(CLIP_EPSILON)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def adamw_kernel(params, grads, clipped, average, square, step, settings, N, BN: tl.constexpr):
-    """Move params (N,), average and square (N,) by grads (N,) of global norm at most settings[5]; keep what it clipped.
+    """Update params, average and square (N,) by grads (N,), clipped to the global norm settings[5] and stored so.
 
     settings, in float64: learning rate, both betas, epsilon, weight decay, clip norm. step counts from one.
     """
@@ -24,8 +27,8 @@ def adamw_kernel(params, grads, clipped, average, square, step, settings, N, BN:
     norm = tl.sqrt(tl.sum(b_sum))
     rate, beta_1, beta_2 = tl.load(settings), tl.load(settings + 1), tl.load(settings + 2)
     epsilon, decay, most = tl.load(settings + 3), tl.load(settings + 4), tl.load(settings + 5)
-    ratio = most / (norm + 1e-6)
-    ratio = tl.where(ratio > 1.0, 1.0, ratio).to(tl.float32)  # where a norm is not a number, neither is what it clips
+    ratio = most / (norm + EPSILON)
+    ratio = tl.where(ratio > 1.0, 1.0, ratio).to(tl.float32)  # a norm that is not a number makes all gradients so
     steps = tl.load(step).to(tl.float64)
     correction_1 = 1.0 - tl.exp(steps * tl.log(beta_1))
     correction_2 = tl.sqrt(1.0 - tl.exp(steps * tl.log(beta_2)))

@@ -1,4 +1,4 @@
-"""How the tail's kernel is called."""
+"""How the AdamW kernel is called."""
 
 from torch import Tensor
 
@@ -9,9 +9,12 @@ from alphabet_triton.ops.adamw.kernel import adamw_kernel
 
 
 def launch_adamw(
-    params: Tensor, grads: Tensor, clipped: Tensor, average: Tensor, square: Tensor, step: Tensor, settings: Tensor
+    *, params: Tensor, grads: Tensor, clipped: Tensor, average: Tensor, square: Tensor, step: Tensor, settings: Tensor
 ) -> None:
-    """Move params, average and square (N,) in place, after `step` steps with this one; clipped (N,) is written."""
+    """Update params, average and square (N,) in place by step number `step` (1,); clipped (N,) gradients are written.
+
+    settings (6,) in float64: those of `AdamWSettings` in their order, then the clip norm
+    """
     state = {"params": params, "grads": grads, "clipped": clipped, "average": average, "square": square}
     grid = (tiles(len(params), ADAMW.sizes["BN"]),)
     run(Launch(adamw_kernel, grid, {**state, "step": step, "settings": settings}, {"N": len(params)}, ADAMW))

@@ -1,4 +1,4 @@
-"""`edge` as a torch operator, with the way back as another."""
+"""`edge` as a torch operator, and its backward as another."""
 
 from typing import Any
 
@@ -12,25 +12,38 @@ from alphabet_triton.ops.registering import operator
 def edge(
     values: Tensor, valid: Tensor | None, project: Tensor, taps: Tensor, bias: Tensor, matrix: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Lifted (B, D, T), scale (B, T), drive (B, 2M, T) and, for the way back, pre (B, D, T) of values (B, T, C)."""
-    pre, lifted, scale, drive = launch_edge(values, valid, project, taps, bias, matrix, keep=True)
+    """Lifted (B, D, T), scale (B, T), drive (B, 2M, T) and, for the backward, pre (B, D, T) of values (B, T, C)."""
+    pre, lifted, scale, drive = launch_edge(
+        values, valid, project=project, taps=taps, bias=bias, matrix=matrix, keep=True
+    )
     return lifted, scale, drive, pre
 
 
 edge_backward = operator("edge_backward")(launch_edge_backward)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     values, valid, project, taps, _, matrix = inputs
     _, scale, _, pre = output
     ctx.save_for_backward(values, valid, project, taps, matrix, pre, scale)
     ctx.mark_non_differentiable(pre)
 
 
-def _return(ctx: Any, d_lifted: Tensor, d_scale: Tensor, d_drive: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    found = edge_backward(*ctx.saved_tensors, d_lifted.contiguous(), d_scale.contiguous(), d_drive.contiguous())
-    d_values, *others = found
-    return d_values, None, *others
+def _backward(ctx: Any, d_lifted: Tensor, d_scale: Tensor, d_drive: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    values, valid, project, taps, matrix, pre, scale = ctx.saved_tensors
+    d_values, d_project, d_taps, d_bias, d_matrix = edge_backward(
+        values=values,
+        valid=valid,
+        project=project,
+        taps=taps,
+        matrix=matrix,
+        pre=pre,
+        scale=scale,
+        d_lifted=d_lifted.contiguous(),
+        d_scale=d_scale.contiguous(),
+        d_drive=d_drive.contiguous(),
+    )
+    return d_values, None, d_project, d_taps, d_bias, d_matrix
 
 
-edge.register_autograd(_return, setup_context=_keep)
+edge.register_autograd(_backward, setup_context=_save)

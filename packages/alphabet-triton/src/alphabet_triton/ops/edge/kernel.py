@@ -1,7 +1,7 @@
-"""Lines 4-7 of Algorithm 1, and back.
+"""Lines 4-7 of Algorithm 1, forward and backward.
 
-A tap took its source to the token `offset` before it; on the way back the source at t asks what is activated at
-t - offset, for its own gradient and for the tap's.
+A tap took its source to the token `offset` before it; in the backward pass the source at t reads the
+gradient at t - offset, for its own gradient and for the tap's.
 """
 
 import triton
@@ -17,7 +17,7 @@ from alphabet_triton.ops.lift.kernel import (
     norm_scale,
     store_drive,
     tap_tokens,
-    which_count,
+    valid_tokens,
 )
 
 
@@ -29,7 +29,7 @@ def edge_fwd_kernel(
 ):  # fmt: skip
     """Lines 4-7: values (B, T, C) to lifted (B, D, T), the norm's scale (B, T) and the direct bank's drive (B, N, T).
 
-    With KEEP also what the SiLU is applied to, pre (B, D, T), for the way back.
+    With KEEP what the SiLU is applied to, pre (B, D, T), is stored for the backward.
     """
     i_t, i_b = locate(tl.cdiv(T, BT))
     o_t = i_t * BT + tl.arange(0, BT)
@@ -48,14 +48,14 @@ def edge_fwd_kernel(
                 b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0) * b_tap
                 b_v = tl.load(values + (i_b * T + o_k) * C + c, mask=m_k, other=0.0)
                 b_x += b_w[:, None] * b_v[None, :]
-        m_h = which_count(o_t, m_t, p_valid, MASKED)
+        m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
         b_h = activate(b_x, m_d[:, None] & m_h[None, :])
         b_sum, b_far = add_squares(b_h, b_sum, b_far)
         p_h = (i_b * D + o_d[:, None]) * TS + o_t[None, :]
         if KEEP:
             tl.store(pre + p_h, b_x, mask=m_d[:, None] & m_t[None, :])
         tl.store(lifted + p_h, b_h, mask=m_d[:, None] & m_t[None, :])
-    m_h = which_count(o_t, m_t, p_valid, MASKED)
+    m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
     b_scale = tl.where(m_h, norm_scale(b_sum, b_far, D), 0.0)
     tl.store(scale + i_b * TS + o_t, b_scale, mask=m_t)
     p_lifted, p_drive = lifted + i_b * D * TS, drive + i_b * N * TS
@@ -67,16 +67,17 @@ def edge_bwd_kernel(
     d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
     MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """d_pre (B, D, T) to d_values (B, .., T, C) and d_weights (.., D, 6 + C), which are of taps, bias and project.
+    """d_pre (B, D, T) to d_values (B, P, T, C) and d_weights (.., D, 6 + C), those of taps, bias and project.
 
-    A program has some features of a block of tokens. Values' gradients are by features, weights' are by blocks.
+    A program has one of P parts of the features, for a block of tokens. d_values is summed over the parts afterwards,
+    d_weights over the blocks.
     """
     parts = tl.cdiv(D, BD)
     i_p, i_b = locate(tl.cdiv(T, BT) * parts)
     i_t, i_d = i_p // parts, i_p % parts
     o_t, o_d = i_t * BT + tl.arange(0, BT), i_d * BD + tl.arange(0, BD)
     m_t, m_d = o_t < T, o_d < D
-    m_s = which_count(o_t, m_t, valid + i_b * T, MASKED)
+    m_s = valid_tokens(o_t, m_t, valid + i_b * T, MASKED)
     p_d = d_pre + (i_b * D + o_d[:, None]) * TS
     p_v, p_dv = values + (i_b * T + o_t) * C, d_values + ((i_b * parts + i_d) * T + o_t) * C
     p_w = d_weights + ((i_b * tl.cdiv(T, BT) + i_t) * D + o_d) * (TAPS + 1 + C)

@@ -4,25 +4,26 @@ import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import EDGE, EDGE_BWD, feature_blocks
-from alphabet_triton.buffers import add_up, contiguous, masks_or_nothing, row_stride, tiles
+from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, row_stride, sum_over_programs, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.edge.kernel import edge_bwd_kernel, edge_fwd_kernel
-from alphabet_triton.ops.lift.launch import return_matrix, return_norm
-
-TAPS = 5
+from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_outer_backward
 
 
 def launch_edge(
-    values: Tensor, valid: Tensor | None, project: Tensor, taps: Tensor, bias: Tensor, matrix: Tensor, *, keep: bool
+    values: Tensor, valid: Tensor | None, *, project: Tensor, taps: Tensor, bias: Tensor, matrix: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """pre, lifted (B, D, T), scale (B, T), drive (B, 2M, T) of values (B, T, C); pre is only written to be kept."""
+    """Tensors pre and lifted (B, D, T), scale (B, T) and drive (B, 2M, T) of values (B, T, C).
+
+    pre, what the SiLU is applied to, is written only with `keep`.
+    """
     values, project, taps, bias, matrix = contiguous(values, project, taps, bias, matrix)
     (batch, length, channels), (states, width) = values.shape, matrix.shape
     stride = row_stride(length)
     lifted, scale = values.new_empty(batch, width, stride), values.new_empty(batch, stride)
     drive = values.new_empty(batch, states, stride)
     pre = torch.empty_like(lifted) if keep else lifted
-    masked, (mask,) = masks_or_nothing(values, valid)
+    masked, (mask,) = prepare_masks(values, valid)
     blocks = feature_blocks(EDGE, width)
     weights = {"project": project, "taps": taps, "bias": bias, "matrix": matrix}
     run(
@@ -50,12 +51,14 @@ def launch_edge_backward(
     d_scale: Tensor,
     d_drive: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """d_values (B, T, C), d_project (D, C), d_taps (D, 5), d_bias (D,), d_matrix (2M, D)."""
+    """The gradients d_values (B, T, C), d_project (D, C), d_taps (D, 5), d_bias (D,) and d_matrix (2M, D)."""
     values, project, taps, matrix = contiguous(values, project, taps, matrix)
     (batch, length, channels), width = values.shape, len(taps)
-    d_matrix = return_matrix(length, d_drive, pre, scale)
-    d_pre = return_norm(length, valid, matrix, pre, scale, d_drive, (d_lifted, d_scale))
-    masked, (mask,) = masks_or_nothing(values, valid)
+    d_matrix = launch_outer_backward(length, d_drive, pre, scale)
+    d_pre = launch_norm_backward(
+        length=length, valid=valid, matrix=matrix, pre=pre, scale=scale, d_drive=d_drive, others=(d_lifted, d_scale)
+    )
+    masked, (mask,) = prepare_masks(values, valid)
     blocks = feature_blocks(EDGE_BWD, width)
     rows, parts = tiles(length, blocks.sizes["BT"]) * batch, tiles(width, blocks.sizes["BD"])
     d_values = values.new_empty(batch, parts, length, channels)
@@ -71,5 +74,5 @@ def launch_edge_backward(
             {"MASKED": masked},
         )
     )
-    d_taps, d_bias, d_project = add_up(d_weights, TAPS, 1, channels)
+    d_taps, d_bias, d_project = sum_over_programs(d_weights, TAPS, 1, channels)
     return d_values.squeeze(1) if parts == 1 else d_values.sum(1), d_project, d_taps, d_bias.squeeze(1), d_matrix

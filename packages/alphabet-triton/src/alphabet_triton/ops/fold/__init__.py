@@ -1,1 +1,1 @@
-"""Frame, norm gain and poles multiplied out: what a bank's kernels read, and the way back to the parameters."""
+"""Frame, norm gain and poles multiplied out into what a bank's kernels read, forward and backward."""

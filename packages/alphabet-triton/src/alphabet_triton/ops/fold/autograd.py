@@ -1,4 +1,4 @@
-"""`fold` and `frame_at_base` as torch operators."""
+"""`fold` and `frame_at_base` as torch operators, differentiable."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ fold = operator("fold")(launch_fold)
 fold_backward = operator("fold_backward")(launch_fold_backward)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ARG001  torch names it
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ARG001  torch names it
     ctx.save_for_backward(*inputs)
 
 
-def _return(ctx: Any, d_matrix: Tensor, d_transition: Tensor) -> tuple[Tensor, ...]:
+def _backward(ctx: Any, d_matrix: Tensor, d_transition: Tensor) -> tuple[Tensor, ...]:
     found: tuple[Tensor, ...] = fold_backward(*ctx.saved_tensors, d_matrix.contiguous(), d_transition.contiguous())
     return found
 
 
-fold.register_autograd(_return, setup_context=_keep)
+fold.register_autograd(_backward, setup_context=_save)
 
 
 @operator("frame_at_base")
@@ -31,11 +31,11 @@ def frame_at_base(base: Tensor, tangent: Tensor) -> Tensor:
     return base[:, : tangent.shape[1]].clone(memory_format=torch.contiguous_format)
 
 
-def _keep_base(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
+def _save_base(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
     ctx.save_for_backward(inputs[0])
 
 
-def _return_tangent(ctx: Any, d_frame: Tensor) -> tuple[None, Tensor]:
+def _backward_to_tangent(ctx: Any, d_frame: Tensor) -> tuple[None, Tensor]:
     """To first order the frame is base (I + S), S = scale (X - X^T), X the tangent with columns of zero beside it."""
     (base,) = ctx.saved_tensors
     d_skew = base.mT @ d_frame  # (D, 2M): the skew matrix's other columns were not read
@@ -44,4 +44,4 @@ def _return_tangent(ctx: Any, d_frame: Tensor) -> tuple[None, Tensor]:
     return None, TANGENT_SCALE * (d_skew - mirrored)
 
 
-frame_at_base.register_autograd(_return_tangent, setup_context=_keep_base)
+frame_at_base.register_autograd(_backward_to_tangent, setup_context=_save_base)

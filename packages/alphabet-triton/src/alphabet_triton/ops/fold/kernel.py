@@ -1,4 +1,4 @@
-"""The zero-order hold of a unit step folded into the frame, and back; some modes per program.
+"""The zero-order hold of a unit step folded into the frame, forward and backward; some modes per program.
 
 With lambda = -alpha + i omega, p = exp(lambda) and g = (p - 1) / lambda, derivatives are p and (p - g) / lambda. A
 gradient of a complex quantity is the pair of its parts' gradients, and returns by the conjugate: matrix = g n A gives
@@ -15,7 +15,7 @@ from alphabet_triton.launching import UNSPECIALIZED
 
 LEAST_DECAY = tl.constexpr(DECAY_MIN)
 DECAY_SPAN = tl.constexpr(DECAY_MAX - DECAY_MIN)
-TURN = tl.constexpr(FREQUENCY_MAX)
+MOST_FREQUENCY = tl.constexpr(FREQUENCY_MAX)
 
 
 @triton.jit
@@ -27,9 +27,9 @@ def load_pole(raw_decay, raw_frequency, o_m, m_m):
     b_tanh = 1.0 - 2.0 / (tl.exp(2.0 * b_y) + 1.0)
     return (
         b_sigma * DECAY_SPAN + LEAST_DECAY,
-        b_tanh * TURN,
+        b_tanh * MOST_FREQUENCY,
         b_sigma * (1.0 - b_sigma) * DECAY_SPAN,
-        (1.0 - b_tanh * b_tanh) * TURN,
+        (1.0 - b_tanh * b_tanh) * MOST_FREQUENCY,
     )
 
 

@@ -31,7 +31,7 @@ def launch_fold(frame: Tensor, raw_decay: Tensor, raw_frequency: Tensor, gain: T
 def launch_fold_backward(
     frame: Tensor, raw_decay: Tensor, raw_frequency: Tensor, gain: Tensor, d_matrix: Tensor, d_transition: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """d_frame (D, 2M), d_decay, d_frequency (M,), d_gain (D,)."""
+    """d_frame (D, 2M), d_decay and d_frequency (M,), and d_gain (D,) of d_matrix (2M, D) and d_transition (2M,)."""
     frame, raw_decay, raw_frequency, gain = contiguous(frame, raw_decay, raw_frequency, gain)
     width, rows = frame.shape
     blocks = feature_blocks(FOLD, width)

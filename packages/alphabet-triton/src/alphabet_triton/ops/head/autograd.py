@@ -1,4 +1,4 @@
-"""`head`, conditioning and affine head, as a torch operator, with the way back as another."""
+"""`head`, conditioning and affine head, as a torch operator, and its backward as another."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ head = operator("head")(launch_head)
 head_backward = operator("head_backward")(launch_head_backward)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     *given, _ = inputs
     ctx.save_for_backward(*given, output[1])
     ctx.mark_non_differentiable(output[1])
 
 
-def _return(ctx: Any, d_logits: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, d_logits: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     d_sums, d_sums_2, d_weight, d_bias = head_backward(*ctx.saved_tensors, d_logits.contiguous())
     return d_sums, d_sums_2, None, d_weight, d_bias
 
 
-head.register_autograd(_return, setup_context=_keep)
+head.register_autograd(_backward, setup_context=_save)

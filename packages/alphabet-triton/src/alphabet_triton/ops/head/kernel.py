@@ -1,4 +1,4 @@
-"""Conditioning and the affine head, some outputs of one sequence per program, and back.
+"""Conditioning and the affine head, forward and backward; some outputs of one sequence per program.
 
 With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a gradient g of v gives
 
@@ -7,10 +7,14 @@ With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a 
 
 import triton
 import triton.language as tl
+from alphabet_core.fused import MOMENTS
 
+from alphabet_triton.buffers import LAG_COUNT
 from alphabet_triton.launching import UNSPECIALIZED
 
-COORDINATES = tl.constexpr(7)
+COORDINATES = tl.constexpr(MOMENTS)
+LAGS = tl.constexpr(LAG_COUNT - 1)
+COUNTS = tl.constexpr(LAG_COUNT)
 
 
 @triton.jit
@@ -32,15 +36,15 @@ def load_sums(sums, sums_2, p_sums, row, M, m_1, m_2, n):
 
 @triton.jit
 def store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_x):
-    """The same way back."""
+    """Store a gradient for one of the seven sums, for poles of both banks."""
     tl.store(sums + p_sums + row * M, b_x, mask=m_1)
     tl.store(sums_2 + p_sums + row * M, b_x, mask=m_2)
 
 
 @triton.jit
 def count_pairs(counts, i_b, lag):
-    """What a lag's sums are divided by."""
-    return tl.maximum(tl.load(counts + i_b * 4 + lag), 1).to(tl.float64)
+    """The number of pairs that a lag's sums are divided by, at least one."""
+    return tl.maximum(tl.load(counts + i_b * COUNTS + lag), 1).to(tl.float64)
 
 
 @triton.jit
@@ -89,7 +93,7 @@ def head_fwd_kernel(
         p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
         b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
         b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
-        for lag in tl.static_range(3):
+        for lag in tl.static_range(LAGS):
             n = count_pairs(counts, i_b, 1 + lag)
             b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
             b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
@@ -101,8 +105,8 @@ def head_fwd_kernel(
 
 
 @triton.jit
-def return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
-    """A coordinate's gradient for some poles: that of the logits through the weights."""
+def coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
+    """The gradient of a coordinate for some poles: that of the logits through the weights."""
     b_g = tl.zeros([BN], tl.float64)
     for start in range(0, K, BK):
         o_k = start + tl.arange(0, BK)
@@ -126,16 +130,16 @@ def head_bwd_kernel(
     p_sums = i_b * COORDINATES * M + o_n % M
     n = count_pairs(counts, i_b, 0)
     b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, n)
-    b_g = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 0, BK, BN)
+    b_g = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 0, BK, BN)
     store_sums(d_sums, d_sums_2, p_sums, 0, M, m_1, m_2, (b_g / (1.0 + b_energy)).to(tl.float64) / n)
-    for lag in tl.static_range(3):
+    for lag in tl.static_range(LAGS):
         n = count_pairs(counts, i_b, 1 + lag)
         b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
         b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
         b_radius, b_u, b_v = split_radius(b_re, b_im)
         b_ratio = radial_ratio(b_radius)
-        b_a = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
-        b_b = return_coordinate(d_logits, weight, i_b, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
+        b_a = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
+        b_b = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
         b_along = (1.0 / (1.0 + b_radius) - b_ratio) * (b_a * b_u + b_b * b_v)
         b_dre, b_dim = b_ratio * b_a + b_along * b_u, b_ratio * b_b + b_along * b_v
         store_sums(d_sums, d_sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, b_dre.to(tl.float64) / n)

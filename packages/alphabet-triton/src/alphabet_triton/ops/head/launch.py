@@ -1,10 +1,11 @@
 """How the head's kernels are called."""
 
 import torch
+from alphabet_core.fused import MOMENTS
 from torch import Tensor
 
 from alphabet_triton.blocks import head_blocks
-from alphabet_triton.buffers import MOMENTS, contiguous, tiles
+from alphabet_triton.buffers import contiguous, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.head.kernel import head_bwd_kernel, head_fwd_kernel
 
@@ -33,7 +34,7 @@ def launch_head(sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bi
 def launch_head_backward(
     sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, descriptor: Tensor, d_logits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """d_sums of either bank, d_weight (K, 14 M), d_bias (K,)."""
+    """d_sums and d_sums_2 (B, 7, M), d_weight (K, 14 M) and d_bias (K,) of d_logits (B, K)."""
     (weight,) = contiguous(weight)
     batch, _, modes = sums.shape
     outputs = len(weight)

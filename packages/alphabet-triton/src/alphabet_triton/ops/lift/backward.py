@@ -1,17 +1,17 @@
-"""The way back from a drive to what a lift activates, for both lifts.
+"""The backward from a drive to what a lift activates, for both lifts.
 
 With h = silu(x), s = 1 / sqrt(mean(h^2) + epsilon) and e = s W h, a gradient of e gives g = W^T de and
 
     dh = dh + s g - h s^3 / D (ds + sum(h g)),    dx = dh silu'(x),    silu'(x) = sigma + h (1 - sigma),
 
-where dh and ds on the right are what h and s were used for elsewhere.
+where dh and ds on the right come from whatever else read h and s.
 """
 
 import triton
 import triton.language as tl
 
 from alphabet_triton.launching import UNSPECIALIZED
-from alphabet_triton.ops.lift.kernel import locate, which_count
+from alphabet_triton.ops.lift.kernel import locate, valid_tokens
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
@@ -27,7 +27,7 @@ def norm_bwd_kernel(
     i_t, i_b = locate(tl.cdiv(T, BT))
     o_t = i_t * BT + tl.arange(0, BT)
     m_t = o_t < T
-    m_h = which_count(o_t, m_t, valid + i_b * T, MASKED)
+    m_h = valid_tokens(o_t, m_t, valid + i_b * T, MASKED)
     b_x, b_g = tl.zeros([BD, BT], tl.float32), tl.zeros([BD, BT], tl.float32)
     b_ds = tl.zeros([BT], tl.float32)
     for d in range(0, D if WIDE else 1, BD):

@@ -15,22 +15,22 @@ TAPS = tl.constexpr(len(LIFT_OFFSETS))
 SPACING = tl.constexpr(LIFT_OFFSETS[1] - LIFT_OFFSETS[0])
 EPSILON = tl.constexpr(NORM_EPSILON)
 assert tuple(SPACING.value * (k - TAPS.value // 2) for k in range(TAPS.value)) == LIFT_OFFSETS
-FAR = tl.constexpr(2.0**-80)  # a unit in which the square of no float32 overflows
+OVERFLOW_UNIT = tl.constexpr(2.0**-80)  # a unit in which the square of no float32 overflows
 
 
 @triton.jit
 def locate(parts):
-    """The part and, in int64, the sequence of a program, of so many parts a sequence.
+    """The part and, in int64, the sequence that a program works on, where every sequence has so many parts.
 
-    Grids over time have one axis: it takes 2^31 - 1 programs, where a second takes 65,535.
+    Grids over time have one axis, which has room for 2^31 - 1 programs; a second would have room for 65,535.
     """
     i_p = tl.program_id(0)
     return i_p % parts, (i_p // parts).to(tl.int64)
 
 
 @triton.jit
-def which_count(o_t, m_t, p_valid, MASKED: tl.constexpr):
-    """Which of the tokens that are inside the sequence are valid."""
+def valid_tokens(o_t, m_t, p_valid, MASKED: tl.constexpr):
+    """The mask of tokens o_t that are valid, among those of the mask m_t, which lie inside the sequence."""
     if MASKED:
         m_t = m_t & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
     return m_t
@@ -38,9 +38,9 @@ def which_count(o_t, m_t, p_valid, MASKED: tl.constexpr):
 
 @triton.jit
 def tap_tokens(o_t, k, T, p_valid, MASKED: tl.constexpr):
-    """The tokens that tap k reads for tokens o_t, and which of them count."""
+    """The tokens that tap k reads for tokens o_t, and the mask of those that lie inside the sequence and are valid."""
     o_k = o_t + SPACING * (k - TAPS // 2)
-    return o_k, which_count(o_k, (o_k >= 0) & (o_k < T), p_valid, MASKED)
+    return o_k, valid_tokens(o_k, (o_k >= 0) & (o_k < T), p_valid, MASKED)
 
 
 @triton.jit
@@ -52,14 +52,14 @@ def activate(b_x, m_h):
 @triton.jit
 def add_squares(b_h, b_sum, b_far):
     """The sums of every column's squares, as they are and scaled down, with those of more features."""
-    b_u = b_h * FAR
+    b_u = b_h * OVERFLOW_UNIT
     return b_sum + tl.sum(b_h * b_h, axis=0), b_far + tl.sum(b_u * b_u, axis=0)
 
 
 @triton.jit
 def norm_scale(b_sum, b_far, D):
     """1 / sqrt(mean of squares + epsilon) of every column, also where the squares overflow."""
-    return tl.where(b_sum < float("inf"), 1.0 / tl.sqrt(b_sum / D + EPSILON), FAR / tl.sqrt(b_far / D))
+    return tl.where(b_sum < float("inf"), 1.0 / tl.sqrt(b_sum / D + EPSILON), OVERFLOW_UNIT / tl.sqrt(b_far / D))
 
 
 @triton.jit

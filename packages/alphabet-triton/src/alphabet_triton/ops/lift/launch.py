@@ -1,27 +1,31 @@
-"""How the kernels that both lifts share on their way back are called."""
+"""How the backward kernels that both lifts share are called."""
 
 from torch import Tensor
 
 from alphabet_triton.blocks import NORM_BWD, OUTER_BWD, feature_blocks
-from alphabet_triton.buffers import masks_or_nothing, tiles
+from alphabet_triton.buffers import prepare_masks, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.lift.backward import norm_bwd_kernel, outer_bwd_kernel
 
 
-def return_norm(
+def launch_norm_backward(
+    *,
     length: int,
     valid: Tensor | None,
     matrix: Tensor,
     pre: Tensor,
     scale: Tensor,
     d_drive: Tensor,
-    uses: tuple[Tensor, Tensor] | None,
+    others: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """d_pre (B, D, T) from d_drive (B, 2M, T) and the gradients of what else used lifted features and scale, if any."""
+    """d_pre (B, D, T) from d_drive (B, 2M, T).
+
+    others: d_lifted (B, D, T) and d_scale (B, T), if anything but the drive read features and scale
+    """
     batch, width, stride = pre.shape
     d_pre = pre.new_empty(pre.shape)
-    d_lifted, d_scale = uses or (pre, scale)
-    masked, (mask,) = masks_or_nothing(pre, valid)
+    d_lifted, d_scale = others or (pre, scale)
+    masked, (mask,) = prepare_masks(pre, valid)
     blocks = feature_blocks(NORM_BWD, width)
     saved = {"pre": pre, "scale": scale, "valid": mask, "matrix": matrix}
     run(
@@ -31,14 +35,17 @@ def return_norm(
             {**saved, "d_lifted": d_lifted, "d_scale": d_scale, "d_drive": d_drive, "d_pre": d_pre},
             {"T": length, "TS": stride, "D": width, "N": len(matrix)},
             blocks,
-            {"MASKED": masked, "ALONE": uses is None, "WIDE": width > blocks.sizes["BD"]},
+            {"MASKED": masked, "ALONE": others is None, "WIDE": width > blocks.sizes["BD"]},
         )
     )
     return d_pre
 
 
-def return_matrix(length: int, left: Tensor, right: Tensor, scale: Tensor | None) -> Tensor:
-    """(L, R) from left (B, L, T) and right (B, R, T); with a scale, right is what features are the SiLU of."""
+def launch_outer_backward(length: int, left: Tensor, right: Tensor, scale: Tensor | None) -> Tensor:
+    """The sum (L, R) over batch and time of left (B, L, T) times right (B, R, T).
+
+    With a scale (B, T), right is replaced by scale times the SiLU of right.
+    """
     (batch, rows, stride), columns = left.shape, right.shape[1]
     sizes = OUTER_BWD.sizes
     out = left.new_empty(batch, rows, columns)

@@ -1,4 +1,4 @@
-"""`reader`, the terminal reader, as a torch operator, with the way back as another."""
+"""`reader`, the terminal reader, as a torch operator, and its backward as another."""
 
 from typing import Any
 
@@ -22,25 +22,53 @@ def reader(
     transition: Tensor,
     length: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The cascaded bank's moment sums (B, 7, M) and, for the way back, its pre, scale and states."""
+    """The cascaded bank's moment sums (B, 7, M) and, for the backward, its pre, scale and states."""
     return launch_reader(
-        lifted, scale, states, valid, synthesis, through, taps, bias, matrix, transition, length, keep=True
+        lifted=lifted,
+        scale=scale,
+        states=states,
+        valid=valid,
+        synthesis=synthesis,
+        through=through,
+        taps=taps,
+        bias=bias,
+        matrix=matrix,
+        transition=transition,
+        length=length,
+        keep=True,
     )
 
 
 reader_backward = operator("reader_backward")(launch_reader_backward)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     *features, _, matrix, transition, ctx.length = inputs
     ctx.save_for_backward(*features, matrix, transition, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _return(ctx: Any, d_sums: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors
-    found = reader_backward(*saved[:-3], ctx.length, *saved[-3:], d_sums.contiguous())
-    return *found[:3], None, *found[3:], None
+def _backward(ctx: Any, d_sums: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    lifted, scale, states, valid, synthesis, through, taps, matrix, transition, pre, scale_2, states_2 = (
+        ctx.saved_tensors
+    )
+    d_lifted, d_scale, d_states, *d_weights = reader_backward(
+        lifted=lifted,
+        scale=scale,
+        states=states,
+        valid=valid,
+        synthesis=synthesis,
+        through=through,
+        taps=taps,
+        matrix=matrix,
+        transition=transition,
+        length=ctx.length,
+        pre=pre,
+        scale_2=scale_2,
+        states_2=states_2,
+        d_sums=d_sums.contiguous(),
+    )
+    return d_lifted, d_scale, d_states, None, *d_weights, None
 
 
-reader.register_autograd(_return, setup_context=_keep)
+reader.register_autograd(_backward, setup_context=_save)

@@ -1,7 +1,7 @@
-"""Lines 9-13 of Algorithm 1, and back.
+"""Lines 9-13 of Algorithm 1, forward and backward.
 
-A tap took its source to the token `offset` before it; on the way back the source at t asks what is activated at
-t - offset, for its own gradient and for the tap's.
+A tap took its source to the token `offset` before it; in the backward pass the source at t reads the
+gradient at t - offset, for its own gradient and for the tap's.
 """
 
 import triton
@@ -18,7 +18,7 @@ from alphabet_triton.ops.lift.kernel import (
     norm_scale,
     store_drive,
     tap_tokens,
-    which_count,
+    valid_tokens,
 )
 
 
@@ -51,7 +51,7 @@ def reader_fwd_kernel(
     """Lines 9-13: lifted (B, D, T) and direct states (B, N, T) to the cascaded bank's drive (B, N, T).
 
     The synthesized stream exists only in registers, once for each tap. With KEEP what the SiLU is applied to, pre
-    (B, D, T), and the norm's scale_2 (B, T) are stored for the way back; if WIDE, pre is stored for the drive.
+    (B, D, T), and the norm's scale_2 (B, T) are stored for the backward; if WIDE, pre is stored for the drive.
     """
     i_t, i_b = locate(tl.cdiv(T, BT))
     o_t = i_t * BT + tl.arange(0, BT)
@@ -67,12 +67,12 @@ def reader_fwd_kernel(
             o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
             b_s, _, _ = synthesize(lifted, scale, states, synthesis, through, i_b, o_d, o_k, m_d, m_k, D, N, TS, BN)
             b_x += tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)[:, None] * b_s
-        m_h = which_count(o_t, m_t, p_valid, MASKED)
+        m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
         b_h = activate(b_x, m_d[:, None] & m_h[None, :])
         b_sum, b_far = add_squares(b_h, b_sum, b_far)
         if KEEP or WIDE:
             tl.store(pre + (i_b * D + o_d[:, None]) * TS + o_t[None, :], b_x, mask=m_d[:, None] & m_t[None, :])
-    m_h = which_count(o_t, m_t, p_valid, MASKED)
+    m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
     b_scale = tl.where(m_h, norm_scale(b_sum, b_far, D), 0.0)
     if KEEP:
         tl.store(scale_2 + i_b * TS + o_t, b_scale, mask=m_t)
@@ -94,7 +94,7 @@ def reader_bwd_kernel(
     i_t, i_b = locate(tl.cdiv(T, BT))
     o_t = i_t * BT + tl.arange(0, BT)
     m_t = o_t < T
-    m_v = which_count(o_t, m_t, valid + i_b * T, MASKED)
+    m_v = valid_tokens(o_t, m_t, valid + i_b * T, MASKED)
     b_ds = tl.zeros([BD, BT], tl.float32)
     b_dr = tl.zeros([BT], tl.float32)
     for d in range(0, D if WIDE else 1, BD):

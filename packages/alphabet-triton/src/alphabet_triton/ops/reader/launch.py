@@ -4,16 +4,15 @@ import torch
 from torch import Tensor
 
 from alphabet_triton.blocks import READER, READER_BWD, feature_blocks
-from alphabet_triton.buffers import add_up, contiguous, masks_or_nothing, tiles
+from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, sum_over_programs, tiles
 from alphabet_triton.launching import Launch, run
-from alphabet_triton.ops.lift.launch import return_matrix, return_norm
+from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_outer_backward
 from alphabet_triton.ops.reader.kernel import reader_bwd_kernel, reader_fwd_kernel
 from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_backward
 
-TAPS = 5
-
 
 def launch_reader(
+    *,
     lifted: Tensor,
     scale: Tensor,
     states: Tensor,
@@ -25,13 +24,13 @@ def launch_reader(
     matrix: Tensor,
     transition: Tensor,
     length: int,
-    *,
     keep: bool,
     drive: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums (B, 7, M) and, only written to be kept, pre (B, D, T), scale (B, T), states (B, 2M, T) of the cascaded bank.
+    """Moment sums (B, 7, M), pre (B, D, T), scale (B, T) and states (B, 2M, T) of the cascaded bank.
 
-    `drive` (B, 2M, T) is where the drive may be written. Wide models need pre in any case.
+    All but the sums are written only with `keep`; pre is also written for wide models. The drive is written to `drive`
+    (B, 2M, T) if that is given.
     """
     synthesis, through, taps, bias, matrix = contiguous(synthesis, through, taps, bias, matrix)
     (batch, width, stride), rows = lifted.shape, len(matrix)
@@ -40,7 +39,7 @@ def launch_reader(
     wide = width > blocks.sizes["BD"]
     pre = torch.empty_like(lifted) if keep or wide else lifted
     scale_2 = torch.empty_like(scale) if keep else scale
-    masked, (mask,) = masks_or_nothing(lifted, valid)
+    masked, (mask,) = prepare_masks(lifted, valid)
     features = {"lifted": lifted, "scale": scale, "states": states, "valid": mask}
     weights = {"synthesis": synthesis, "through": through, "taps": taps, "bias": bias, "matrix": matrix}
     run(
@@ -73,13 +72,18 @@ def launch_reader_backward(
     states_2: Tensor,
     d_sums: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """d_lifted, d_scale, d_states, d_synthesis, d_through, d_taps, d_bias, d_matrix, d_transition: shapes as theirs."""
+    """The gradients d_lifted, d_scale, d_states, d_synthesis, d_through, d_taps, d_bias, d_matrix and d_transition.
+
+    Each has the shape of what it is the gradient of.
+    """
     synthesis, through, taps, matrix = contiguous(synthesis, through, taps, matrix)
     batch, width, stride = lifted.shape
     d_drive, d_transition = launch_scan_backward(states_2, transition, valid, valid, length, d_sums, None)
-    d_matrix = return_matrix(length, d_drive, pre, scale_2)
-    d_pre = return_norm(length, valid, matrix, pre, scale_2, d_drive, None)
-    masked, (mask,) = masks_or_nothing(lifted, valid)
+    d_matrix = launch_outer_backward(length, d_drive, pre, scale_2)
+    d_pre = launch_norm_backward(
+        length=length, valid=valid, matrix=matrix, pre=pre, scale=scale_2, d_drive=d_drive, others=None
+    )
+    masked, (mask,) = prepare_masks(lifted, valid)
     blocks = feature_blocks(READER_BWD, width)
     grid = (tiles(length, blocks.sizes["BT"]) * batch,)
     d_stream, d_lifted, d_scale, d_states = (torch.empty_like(t) for t in (lifted, lifted, scale, states))
@@ -97,8 +101,8 @@ def launch_reader_backward(
             {"MASKED": masked, "WIDE": width > blocks.sizes["BD"]},
         )
     )
-    d_synthesis = return_matrix(length, d_stream, states, None)
-    d_taps, d_bias, d_through = add_up(d_weights, TAPS, 1, 1)
+    d_synthesis = launch_outer_backward(length, d_stream, states, None)
+    d_taps, d_bias, d_through = sum_over_programs(d_weights, TAPS, 1, 1)
     return (
         d_lifted, d_scale, d_states, d_synthesis, d_through.squeeze(1), d_taps, d_bias.squeeze(1), d_matrix,
         d_transition,

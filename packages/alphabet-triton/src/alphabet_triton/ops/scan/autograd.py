@@ -1,4 +1,4 @@
-"""`scan` as a torch operator, with the way back as another."""
+"""`scan` as a torch operator, and its backward as another."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_backward
 def scan(
     drive: Tensor, transition: Tensor, valid: Tensor | None, gate: Tensor | None, length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """States (B, 2M, T), moment sums (B, 7, M) and how many pairs (B, 4) they are of; drive (B, 2M, T) where gated."""
+    """States (B, 2M, T), moment sums (B, 7, M) and counts (B, 4) of their pairs, for a gated drive (B, 2M, T)."""
     return launch_scan(drive, transition, valid, gate, length, store=True, count=True)
 
 
 scan_backward = operator("scan_backward")(launch_scan_backward)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     _, transition, valid, gate, ctx.length = inputs
     ctx.save_for_backward(output[0], transition, valid, gate)
 
 
-def _return(ctx: Any, d_states: Tensor, d_sums: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, d_states: Tensor, d_sums: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     found = scan_backward(*ctx.saved_tensors, ctx.length, d_sums.contiguous(), d_states.contiguous())
     return (*found, None, None, None)
 
 
-scan.register_autograd(_return, setup_context=_keep)
+scan.register_autograd(_backward, setup_context=_save)

@@ -6,10 +6,16 @@ for the lags that reach into it. Complex numbers are pairs of reals.
 
 import triton
 import triton.language as tl
+from alphabet_core.fused import LAGS
+from alphabet_core.fused import MOMENTS as MOMENT_COUNT
 
+from alphabet_triton.buffers import LAG_COUNT
 from alphabet_triton.launching import UNSPECIALIZED
 
-MOMENTS = tl.constexpr(7)
+MOMENTS = tl.constexpr(MOMENT_COUNT)
+COUNTS = tl.constexpr(LAG_COUNT)
+# The sums of each lag are variables of their own, named 1, 2 and 3: a kernel has no lists that a loop could fill.
+LAG_1, LAG_2, LAG_3 = (tl.constexpr(lag) for lag in LAGS)
 
 
 @triton.jit
@@ -77,8 +83,8 @@ def scan_fwd_kernel(
     b_energy = tl.zeros([BM], tl.float64)
     b_r1, b_i1 = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
     b_r2, b_i2 = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
-    b_r4, b_i4 = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
-    n_0, n_1, n_2, n_4 = 0, 0, 0, 0
+    b_r3, b_i3 = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
+    n_0, n_1, n_2, n_3 = 0, 0, 0, 0
     for start in range(0, T, BT):
         o_t = start + o_s
         m_t = o_t < T
@@ -99,12 +105,12 @@ def scan_fwd_kernel(
             m_0 = m_0 & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
         b_energy += tl.sum(tl.where(m_0[None, :], b_zr * b_zr + b_zi * b_zi, 0.0), 1).to(tl.float64)
         n_0 += tl.sum(m_0.to(tl.int32))
-        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, 1, MASKED, BM, BT)
+        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, LAG_1, MASKED, BM, BT)
         b_r1, b_i1, n_1 = b_r1 + b_re, b_i1 + b_im, n_1 + n
-        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, 2, MASKED, BM, BT)
+        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, LAG_2, MASKED, BM, BT)
         b_r2, b_i2, n_2 = b_r2 + b_re, b_i2 + b_im, n_2 + n
-        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, 4, MASKED, BM, BT)
-        b_r4, b_i4, n_4 = b_r4 + b_re, b_i4 + b_im, n_4 + n
+        b_re, b_im, n = pair_lag(b_zr, b_zi, b_qr, b_qi, p_valid, o_s, o_t, m_0, LAG_3, MASKED, BM, BT)
+        b_r3, b_i3, n_3 = b_r3 + b_re, b_i3 + b_im, n_3 + n
         m_last = (o_s == BT - 1)[None, :]
         b_cr, b_ci = tl.sum(tl.where(m_last, b_zr, 0.0), 1), tl.sum(tl.where(m_last, b_zi, 0.0), 1)
         b_qr, b_qi = b_zr, b_zi
@@ -114,14 +120,14 @@ def scan_fwd_kernel(
     tl.store(p_sums + 2 * M, b_i1, mask=m_m)
     tl.store(p_sums + 3 * M, b_r2, mask=m_m)
     tl.store(p_sums + 4 * M, b_i2, mask=m_m)
-    tl.store(p_sums + 5 * M, b_r4, mask=m_m)
-    tl.store(p_sums + 6 * M, b_i4, mask=m_m)
+    tl.store(p_sums + 5 * M, b_r3, mask=m_m)
+    tl.store(p_sums + 6 * M, b_i3, mask=m_m)
     if COUNT:
         if i_m == 0:
-            tl.store(counts + i_b * 4, n_0)
-            tl.store(counts + i_b * 4 + 1, n_1)
-            tl.store(counts + i_b * 4 + 2, n_2)
-            tl.store(counts + i_b * 4 + 3, n_4)
+            tl.store(counts + i_b * COUNTS, n_0)
+            tl.store(counts + i_b * COUNTS + 1, n_1)
+            tl.store(counts + i_b * COUNTS + 2, n_2)
+            tl.store(counts + i_b * COUNTS + 3, n_3)
 
 
 @triton.jit
@@ -182,9 +188,9 @@ def scan_bwd_kernel(
             m_0 = m_0 & (tl.load(p_valid + o_t, mask=m_t, other=0) != 0)
         b_zr, b_zi = load_pair(states, p_re, p_im, o_t, m_m, m_0)
         b_dr, b_di = b_energy[:, None] * b_zr, b_energy[:, None] * b_zi
-        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, 1, 1, MASKED)
-        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, 2, 3, MASKED)
-        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, 4, 5, MASKED)
+        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, LAG_1, 1, MASKED)
+        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, LAG_2, 3, MASKED)
+        b_dr, b_di = add_lag(b_dr, b_di, states, p_re, p_im, p_sums, p_valid, o_t, m_0, m_m, T, M, LAG_3, 5, MASKED)
         if not ALONE:
             b_er, b_ei = load_pair(d_states, p_re, p_im, o_t, m_m, m_t)
             b_dr, b_di = b_dr + b_er, b_di + b_ei

@@ -1,4 +1,4 @@
-"""Every kernel in every configuration that dispatch can select, for whoever compiles them without launching any."""
+"""Every kernel in every configuration that dispatch can select, to compile or execute them without a GPU."""
 
 from collections.abc import Iterator
 
@@ -8,22 +8,22 @@ from torch import Tensor
 
 from alphabet_triton.blocks import EDGE
 from alphabet_triton.forward import forward
+from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import Launch, record
-from alphabet_triton.tail import Tail
 from alphabet_triton.weights import read_weights
 
 TYPES = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.uint8: "*u8"}
 
 
 def signature(launch: Launch) -> dict[str, str]:
-    """Types of the run-time arguments, as Triton's compiler wants them."""
+    """The types of the run-time arguments by name, as Triton's compiler spells them."""
     tensors = {name: TYPES[tensor.dtype] for name, tensor in launch.tensors.items()}
     return {**tensors, **dict.fromkeys(launch.scalars, "i32")}
 
 
 def configuration(launch: Launch) -> tuple[object, ...]:
-    """What makes a launch's compiled code what it is."""
+    """All that the compiled code of a launch depends on: kernel, flags, block sizes, warps and stages."""
     return launch.name, *sorted(launch.constants.items()), launch.blocks.warps, launch.blocks.stages
 
 
@@ -35,13 +35,13 @@ def list_inference(model: Alphabet, batch: int, length: int, *, masked: bool) ->
 
 
 def list_training(model: Alphabet, batch: int, length: int, *, masked: bool) -> list[Launch]:
-    """The launches of a training step: forward, backward and tail. None is run, and gradients are meaningless."""
+    """The launches of a training step: forward, backward and AdamW. None is run, and gradients are meaningless."""
     values, mask = _make_batch(model, batch, length, masked)
     parameters = list(model.parameters())
 
     def step() -> None:
         forward(model, values, mask, mask).sum().backward()
-        Tail(parameters).run()
+        FusedAdamW(parameters).run()
 
     return record(step)[0]
 
@@ -52,7 +52,7 @@ def _make_batch(model: Alphabet, batch: int, length: int, masked: bool) -> tuple
 
 
 def list_configurations() -> Iterator[Launch]:
-    """One launch of each: kernel, block sizes, flags and warps."""
+    """Yield one launch of each configuration."""
     seen = set()
     for width in EDGE:
         for modes in (1 << power for power in range(width.bit_length() - 1)):
