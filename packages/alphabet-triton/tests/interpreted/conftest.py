@@ -19,6 +19,15 @@ def scans_by_columns(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def memory_of_nan():
+    """A kernel that leaves out a store is seen, and equal launches have equal bytes in what they are about to write."""
+    from alphabet_testing.kernels.chain import nan_before_it_is_written
+
+    with nan_before_it_is_written():
+        yield
+
+
+@pytest.fixture(autouse=True)
 def float_arithmetic_of_a_gpu():
     """The interpreter computes in numpy, which warns of overflows and NaN where a GPU goes on."""
     with np.errstate(all="ignore"), warnings.catch_warnings():

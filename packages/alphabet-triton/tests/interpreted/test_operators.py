@@ -80,5 +80,5 @@ def test_what_is_only_for_the_backward_has_no_gradient():
 
 def test_one_mask_without_the_other_is_refused():
     drive, transition, *_ = make_arguments("none")[scan]
-    with pytest.raises(AlphabetError, match="valid and gate come together"):
+    with pytest.raises(AlphabetError, match="valid and gate must be given together"):
         scan(drive, transition, torch.ones(2, LENGTH, dtype=torch.uint8), None, LENGTH)
