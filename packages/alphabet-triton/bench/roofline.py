@@ -1,9 +1,12 @@
-"""What the kernels of a design move and compute, and how long an RTX 4090 would take at best: an estimate, not a run.
+"""Estimates of what the kernels of each design move and compute, and of the least time on an RTX 4090. Nothing is run.
 
-Traffic is every tensor that a launch reads or writes, once; what programs read again is taken to come from the cache.
+The traffic of a launch is every tensor that it reads or writes, counted once: what several programs read is assumed to
+come from the cache.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_triton.configurations import list_inference, list_training
@@ -14,18 +17,15 @@ BYTES_PER_SECOND = 1008e9
 FLOAT32_PER_SECOND = 82.6e12
 TF32X3_PER_SECOND = 82.6e12 / 3
 SECONDS_PER_LAUNCH = 1.5e-6  # within a CUDA graph; assumed
-# (B, T, D) of the systems audit; C = 2, K = 5, M = D / 4. The sixth is also the same-width design.
-DESIGNS = [
-    (1, 512, 64), (8, 512, 64), (32, 128, 64), (32, 512, 16), (32, 512, 32), (32, 512, 64), (32, 512, 128),
-    (32, 2048, 64), (64, 512, 64),
-]  # fmt: skip
-UNREAD = {"KEEP": {"pre", "scale_2"}, "STORE": {"states"}}  # by the flag that is down
-UNUSED = {"ALONE": {"d_lifted", "d_scale", "d_states"}}  # by the flag that is up
+DECLARED = Path(__file__).parents[3] / "audit" / "designs.toml"  # the shapes of the systems audit
+# Tensors that a kernel is given but does not access if a flag is not set, and if a flag is set.
+UNTOUCHED_WITHOUT = {"KEEP": {"pre", "scale_2"}, "STORE": {"states"}}
+UNTOUCHED_WITH = {"ALONE": {"d_lifted", "d_scale", "d_states"}}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a launch, or of several together."""
+    """The cost of some launches: their number, bytes moved, operations in tensor cores and others, and seconds."""
 
     launches: int = 0
     bytes: float = 0.0
@@ -38,19 +38,21 @@ class Cost:
 
 
 def count_bytes(launch: Launch) -> float:
-    """Traffic of one launch."""
-    dead = {name for flag, names in UNREAD.items() if not launch.flags.get(flag, True) for name in names}
-    dead |= {name for flag, names in UNUSED.items() if launch.flags.get(flag, False) for name in names}
+    """The traffic of one launch, in bytes."""
+    untouched = {
+        name for flag, names in UNTOUCHED_WITHOUT.items() if not launch.flags.get(flag, True) for name in names
+    }
+    untouched |= {name for flag, names in UNTOUCHED_WITH.items() if launch.flags.get(flag, False) for name in names}
     if launch.flags.get("WIDE", False):
-        dead.discard("pre")
+        untouched.discard("pre")
     if not launch.flags.get("NORMED", True):
-        dead.add("scale")
-    tensors = {t.data_ptr(): t for name, t in launch.tensors.items() if name not in dead}
+        untouched.add("scale")
+    tensors = {t.data_ptr(): t for name, t in launch.tensors.items() if name not in untouched}
     return float(sum(t.numel() * t.element_size() for t in tensors.values()))
 
 
 def count_operations(launch: Launch, batch: int) -> tuple[float, float]:
-    """Operations in tensor cores and elsewhere, a multiply-add being two; halos and rows of padding not counted."""
+    """The operations in tensor cores and elsewhere; a multiply-add is two, halos and padding are not counted."""
     s = launch.scalars
     tokens = batch * s.get("T", 0)
     match launch.name:
@@ -74,22 +76,22 @@ def count_operations(launch: Launch, batch: int) -> tuple[float, float]:
 
 
 def estimate(launch: Launch, batch: int) -> Cost:
-    """The larger of the times for traffic and for arithmetic, after the launch itself."""
+    """The cost of a launch; its time is that of launching and the larger of those for traffic and for arithmetic."""
     moved, (products, others) = count_bytes(launch), count_operations(launch, batch)
     seconds = max(moved / BYTES_PER_SECOND, products / TF32X3_PER_SECOND + others / FLOAT32_PER_SECOND)
     return Cost(1, moved, products, others, SECONDS_PER_LAUNCH + seconds)
 
 
 def list_launches(batch: int, length: int, width: int, *, train: bool) -> list[Launch]:
-    """Of a design, in one of its phases."""
+    """The launches of a training step, or else of inference, at a shape (B, T, D) with the audit's other sizes."""
     model = Alphabet(AlphabetConfig(channels=2, width=width, modes=width // 4, outputs=5))
     return (list_training if train else list_inference)(model, batch, length, masked=False)
 
 
 def print_estimates() -> None:
-    """Two tables: launch by launch at the anchor, and a line for each design and phase."""
+    """Print two tables: each launch at one shape, and a line for each design and phase."""
     print("\nRTX 4090, ESTIMATED from its data sheet and 1.5 us a launch; nothing ran on a GPU.")
-    print("Of a step only our kernels are counted, not what torch adds: sums, loss and the frames' constraint.")
+    print("A step counts the kernels of this package, not what torch adds: sums, loss and the frames' constraint.")
     for train in (False, True):
         print(f"\n{'step' if train else 'inference'} at (32, 512, 64)\n{'kernel':20s}      MB  MFLOP  us, estimated")
         for launch in list_launches(32, 512, 64, train=train):
@@ -97,11 +99,11 @@ def print_estimates() -> None:
             flops = (cost.products + cost.others) / 1e6
             print(f"{launch.name:20s} {cost.bytes / 1e6:7.2f}  {flops:5.0f}  {cost.seconds * 1e6:13.1f}")
     print("\n(B, T, D)          phase      launches      MB  compulsory MB  MFLOP  us, estimated")
-    for batch, length, width in DESIGNS:
+    for batch, length, width in tomllib.loads(DECLARED.read_text())["shapes"]["parameter-matched"]:
         for train in (False, True):
             launches = list_launches(batch, length, width, train=train)
             cost = sum((estimate(launch, batch) for launch in launches), Cost())
-            # In, and out: values, and logits or the moved state of the optimizer; weights are small beside them.
+            # Values in, logits out; weights and the state of the optimizer are small beside them.
             compulsory = 4 * batch * (length * 2 + 5)
             print(
                 f"{f'({batch}, {length}, {width})':18s} {'step' if train else 'inference':9s} {cost.launches:9d} "

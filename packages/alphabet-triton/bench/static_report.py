@@ -1,8 +1,8 @@
 """Compile every configuration that dispatch can select, with no GPU: `nox -s gpu-static`.
 
 Prints what each uses of a multiprocessor, writes it as JSON, and fails if any spills, uses the stack or has an opcode
-that alphabet-ptx cannot execute. Then, or alone with `--estimate`, launches, traffic and the estimated time on an RTX
-4090 of every design (`roofline.py`).
+that alphabet-ptx cannot execute. It then prints, or with `--estimate` prints only, launches, traffic and estimated time
+on an RTX 4090 of every design (`roofline.py`).
 """
 
 import argparse
@@ -23,7 +23,7 @@ EXECUTED = ("sm_80", "sm_89")  # sm_90's products are wgmma, which alphabet-ptx 
 
 
 def inspect(launch: Launch, arch: str) -> dict[str, Any]:
-    """One row of the table."""
+    """The resources of one configuration on one architecture, as a row of the report."""
     blocks = launch.blocks
     compiled = compile_kernel(
         launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,
@@ -47,7 +47,7 @@ def inspect(launch: Launch, arch: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compile, print, save, judge."""
+    """Compile every configuration, print and save what it uses, and exit with 1 if any of them fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", choices=ARCHITECTURES, action="append", help="default: all three")
     parser.add_argument("--estimate", action="store_true", help="compile nothing")

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from alphabet_core import value_checks
+from alphabet_core.fused import LAGS
 from alphabet_testing.kernels.chain import CASES, errors, run_kernels, run_reference
+from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_triton import TritonRuntime
-from alphabet_triton.launching import TritonDevice
 from alphabet_triton.ops.scan.launch import launch_scan
 
 # Float32 against float64: sums of some hundred terms and as many roundings, 2e-6 of a tensor's largest entry; for one
@@ -17,7 +18,7 @@ CLOSE, CLOSE_ALONE = 5e-6, 5e-5
 @pytest.mark.parametrize(("sizes", "length", "masks"), CASES)
 def test_logits_and_gradients_are_the_references(sizes, length, masks):
     model, (values, given) = make_model(*sizes), make_batch(2, length, sizes[0], masks)
-    found = errors(run_kernels(model, values, given, TritonDevice()), run_reference(model, values, given))
+    found = errors(run_kernels(model, values, given, InterpretedDevice()), run_reference(model, values, given))
     assert max(found.values()) < (CLOSE_ALONE if length == 1 else CLOSE), found
 
 
@@ -27,7 +28,7 @@ def test_pairs_are_counted(length):
     drive, transition = torch.zeros(3, 4, length + -length % 16), torch.zeros(4)
     *_, counts = launch_scan(drive, transition, valid, valid, length, store=False, count=True)
     rows = valid.double()
-    assert counts.tolist() == [[float(row[lag:] @ row[: max(0, length - lag)]) for lag in (0, 1, 2, 4)] for row in rows]
+    assert counts.tolist() == [[float(row[lag:] @ row[: max(0, length - lag)]) for lag in (0, *LAGS)] for row in rows]
 
 
 @pytest.mark.parametrize("width", [24, 160])
@@ -55,7 +56,7 @@ def test_no_drive_gives_the_reference_too():
     model, values = make_model(1, 16, 2, 2), torch.zeros(1, 20, 1)
     with torch.no_grad():
         assert float((TritonRuntime(model)(values) - model(values)).abs().max()) < 1e-6
-    found = errors(run_kernels(model, values, {}, TritonDevice()), run_reference(model, values, {}))
+    found = errors(run_kernels(model, values, {}, InterpretedDevice()), run_reference(model, values, {}))
     assert max(found.values()) < CLOSE, found
 
 
@@ -72,7 +73,9 @@ def test_tiny_and_huge_values_give_the_reference_too(size, width):
 def test_gradients_of_tiny_and_huge_values_are_the_references_too(size, masks):
     model, (values, given) = make_model(1, 16, 2, 2), make_batch(1, 20, 1, masks)
     values = size * values.nan_to_num()
-    found = errors(run_kernels(model, values, given, TritonDevice()), run_reference(model, values, given), least=1e-37)
+    found = errors(
+        run_kernels(model, values, given, InterpretedDevice()), run_reference(model, values, given), least=1e-37
+    )
     assert max(found.values()) < 1e-4, found
 
 
@@ -83,7 +86,7 @@ def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad, width):
     values[1, 9, 0] = bad
     with value_checks(False):
         logits = TritonRuntime(model)(values)
-        found = run_kernels(model, values, {}, TritonDevice())
+        found = run_kernels(model, values, {}, InterpretedDevice())
     assert torch.isfinite(logits[0]).all()
     assert torch.isnan(logits[1]).all()
     assert torch.isfinite(found["values"][0]).all()

@@ -3,8 +3,10 @@
 import pytest
 import torch
 from alphabet_core import AlphabetError, read_sequence
+from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton.inputs import read_masks
+from alphabet_triton.launching import on
 from alphabet_triton.ops.edge.autograd import edge
 from alphabet_triton.ops.fold.autograd import fold, frame_at_base
 from alphabet_triton.ops.head.autograd import head
@@ -14,8 +16,15 @@ from alphabet_triton.ops.scan.autograd import scan
 LENGTH = 16  # a multiple of sixteen: past the length rows are undefined, and torch would compare that too
 
 
+@pytest.fixture(autouse=True)
+def known_launches_are_not_interpreted_again():
+    """Torch's checks call an operator with the same tensors again and again."""
+    with on(InterpretedDevice()):
+        yield
+
+
 def make_arguments(masks):
-    """Of every operator, in the order of the forward pass."""
+    """The arguments of every operator, in the order of the forward pass."""
     model, (values, given) = make_model(2, 16, 4, 3), make_batch(2, LENGTH, 2, masks)
     sequence = read_sequence(values, channels=2, like=model.project.weight, **given)
     valid, gate = read_masks(sequence)
@@ -71,5 +80,5 @@ def test_what_is_only_for_the_backward_has_no_gradient():
 
 def test_one_mask_without_the_other_is_refused():
     drive, transition, *_ = make_arguments("none")[scan]
-    with pytest.raises(AlphabetError, match="valid and gate come together"):
+    with pytest.raises(AlphabetError, match="valid and gate must be given together"):
         scan(drive, transition, torch.ones(2, LENGTH, dtype=torch.uint8), None, LENGTH)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
 from alphabet_core.fused.graphs import warm_up
+from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
     CHANGES,
@@ -20,9 +21,14 @@ from alphabet_triton import TritonRuntime, TritonTrainer
 SIZES = (2, 12, 2, 3)  # the interpreter takes a quarter of a millisecond per scanned element
 
 
+def make_trainer(model, *arguments, **options):
+    """A trainer whose device interprets a launch only if its outcome is not known from an earlier one."""
+    return TritonTrainer(model, *arguments, device=InterpretedDevice(), **options)
+
+
 def make_pair(recipe=RECIPES["B"]):
     plain = TrainingStep(make_model(*SIZES), recipe)
-    return TritonTrainer(copy.deepcopy(plain.model), recipe), plain
+    return make_trainer(copy.deepcopy(plain.model), recipe), plain
 
 
 @pytest.mark.parametrize(
@@ -40,7 +46,7 @@ def test_three_steps_follow_the_reference(loss, microbatch, masks):
         values, given = make_batch(3, 12, SIZES[0], masks, seed=seed)
         targets = torch.arange(3) if loss == "cross_entropy" else torch.rand(3, 3).round()
         batches.append((values, targets, given))
-    assert_trajectories_agree(TritonTrainer, make_model(*SIZES), batches, loss=loss, microbatch=microbatch)
+    assert_trajectories_agree(make_trainer, make_model(*SIZES), batches, loss=loss, microbatch=microbatch)
 
 
 @pytest.mark.parametrize("recipe", [*RECIPES.values(), Recipe(1e-3, 1e9, weight_decay=0.3), Recipe(0.5, 1.0)])
@@ -74,7 +80,7 @@ def test_how_a_parameter_is_stored_does_not_matter():
 
 def test_a_frame_away_from_its_base_takes_the_reference_until_it_is_there():
     model, (values, _) = make_model(*SIZES, turned=True), make_batch(2, 12, SIZES[0])
-    fused, plain = TritonTrainer(copy.deepcopy(model)), TrainingStep(model)
+    fused, plain = make_trainer(copy.deepcopy(model)), TrainingStep(model)
     assert fused.path(values).startswith("reference: a frame's tangent is not zero")
     for _ in range(2):
         losses = [float(step(values, torch.arange(2))) for step in (fused, plain)]
@@ -127,7 +133,7 @@ def test_schedulers_see_every_step_and_rates_hold_from_then_on():
 def test_fixed_poles_train_everything_else():
     values, _ = make_batch(2, 12, SIZES[0])
     model = make_model(*SIZES, variant="fixed-poles")
-    assert_trajectories_agree(TritonTrainer, model, 2 * [(values, torch.arange(2), {})])
+    assert_trajectories_agree(make_trainer, model, 2 * [(values, torch.arange(2), {})])
 
 
 FAULTS = {
@@ -159,7 +165,7 @@ def test_warming_up_for_a_recording_changes_nothing():
         return run
 
     fused, plain = make_pair()
-    warmed = TritonTrainer(copy.deepcopy(plain.model), capture=warm_and_keep)
+    warmed = make_trainer(copy.deepcopy(plain.model), capture=warm_and_keep)
     values, _ = make_batch(1, 12, SIZES[0])
     for step in (fused, warmed):
         step(values, torch.tensor([1]))

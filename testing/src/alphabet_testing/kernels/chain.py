@@ -26,12 +26,13 @@ CASES = [
 @contextmanager
 def nan_before_it_is_written():
     """Every `torch.empty` holds NaN, so that whatever a kernel leaves out is seen."""
+    before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     assert torch.utils.deterministic.fill_uninitialized_memory
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(False)
+        torch.use_deterministic_algorithms(before)
 
 
 def run_kernels(model, values, masks, device):
