@@ -3,7 +3,9 @@
 Traffic is every tensor that a launch reads or writes, once; what programs read again is taken to come from the cache.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_triton.launching import Launch
@@ -14,11 +16,10 @@ BYTES_PER_SECOND = 1008e9
 FLOAT32_PER_SECOND = 82.6e12
 TF32X3_PER_SECOND = 82.6e12 / 3
 SECONDS_PER_LAUNCH = 1.5e-6  # within a CUDA graph; assumed
-# (B, T, D) of the systems audit; C = 2, K = 5, M = D / 4. The sixth is also the same-width design.
-DESIGNS = [
-    (1, 512, 64), (8, 512, 64), (32, 128, 64), (32, 512, 16), (32, 512, 32), (32, 512, 64), (32, 512, 128),
-    (32, 2048, 64), (64, 512, 64),
-]  # fmt: skip
+# The audit's own file, read in place: the environment that compiles kernels has no alphabet-audit.
+AUDIT_DESIGNS = Path(__file__).parents[2] / "alphabet-audit" / "src" / "alphabet_audit" / "data" / "designs.toml"
+# (B, T, D) of the systems audit; C = 2, K = 5, M = D / 4. (32, 512, 64) is also the same-width design.
+DESIGNS = tomllib.loads(AUDIT_DESIGNS.read_text())["shapes"]["parameter-matched"]
 UNREAD = {"KEEP": {"pre", "scale_2"}, "STORE": {"states"}}  # by the flag that is down
 UNUSED = {"ALONE": {"d_lifted", "d_scale", "d_states"}}  # by the flag that is up
 
