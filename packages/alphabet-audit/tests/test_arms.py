@@ -6,7 +6,6 @@ import pytest
 import torch
 from alphabet_audit import evaluate, read_declarations
 from alphabet_audit.arms import FamilyArm
-from alphabet_audit.clock import MonotonicClock
 from alphabet_audit.designs import Row
 from alphabet_audit.device_bench import DeviceBench
 from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
@@ -21,30 +20,15 @@ from alphabet_audit.runtimes import cpu_runtime
 from alphabet_baselines import FAMILIES
 from alphabet_testing.audit.broken_runtimes import make_broken
 from alphabet_testing.audit.fake_bench import FakeClock, SilentListener, skip_sync
+from alphabet_testing.audit.tiny_designs import FastForward, write_tiny_declarations
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The project's declarations but for one small design and three families."""
-    folder = tmp_path_factory.mktemp("audit")
-    contents = read_declarations().contents
-    text = contents["designs.toml"].decode()
-    families = "".join(f'{name} = "{FAMILIES[name].title}"\n' for name in ("cnn1d", "s5"))
-    head = text[: text.index("[families]")].replace("[4, 256, 64]", "[2, 24, 16]")
-    (folder / "designs.toml").write_text(f"{head}[families]\n{families}[shapes]\nsame-width = [[2, 40, 16]]\n")
-    (folder / "tolerances.toml").write_bytes(contents["tolerances.toml"])
-    return read_declarations(folder)
+    return read_declarations(write_tiny_declarations(tmp_path_factory.mktemp("audit")))
 
 
-class FastForward(MonotonicClock):
-    """The real clock without its pause, running ten times as fast: a block of 25 ms by it is over in 2.5 ms."""
-
-    pause = 0.0
-
-    def measure(self, call, repeats):
-        return 10.0 * super().measure(call, repeats)
-
-
+@pytest.mark.slow
 def test_a_real_run_holds_but_for_what_this_machine_does_to_it(tiny, tmp_path):
     require_plain_float32()
     plan, bench = Plan("same-width", tiny), DeviceBench(tiny, cpu_runtime())

@@ -76,6 +76,16 @@ def test_a_damaged_run_is_not_resumed(tmp_path, monkeypatch, capsys):
     assert "does not follow the line before" in capsys.readouterr().err
 
 
+def test_what_only_reads_works_on_a_system_without_locks(tmp_path, whole_run, monkeypatch):
+    """As on Windows, whose Python has no fcntl."""
+    code = "import sys; sys.modules['fcntl'] = None; from alphabet_audit.cli import main; main()"
+    assert subprocess.run([sys.executable, "-c", code, "--help"], check=False, capture_output=True).returncode == 0
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert run("evaluate", whole_run).exit_code == 0
+    assert run("report", whole_run, "--out", tmp_path).exit_code == 0
+    assert run("compare", whole_run, whole_run).exit_code == 0
+
+
 def test_help_lists_the_five_commands_without_loading_torch():
     code = "import sys; from alphabet_audit.cli import app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

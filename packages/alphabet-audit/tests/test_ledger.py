@@ -44,6 +44,7 @@ def kill_at_work(folder, records, delay):
     assert process.returncode == -signal.SIGKILL, (process.returncode, complaints)
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     """SIGKILL at random moments; the same command resumes until it is done."""
     moments = random.Random(6)

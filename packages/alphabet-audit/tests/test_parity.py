@@ -135,6 +135,7 @@ def test_the_interpreter_must_be_chosen_before_python_starts(monkeypatch):
         triton_runtime("cpu")
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_leaves_its_gates_failed(tmp_path):
     outcomes = list(run_interpreted(tmp_path / "nowhere"))
     assert [outcome.case for outcome in outcomes] == list(PLANS["reduced"])
@@ -142,6 +143,7 @@ def test_a_process_that_dies_leaves_its_gates_failed(tmp_path):
     assert "designs.toml cannot be read" in outcomes[0].detail
 
 
+@pytest.mark.slow
 def test_the_kernels_pass_a_gate_through_the_interpreter():
     """One case in its own process, as the command runs them all."""
     code = (

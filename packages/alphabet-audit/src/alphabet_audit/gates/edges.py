@@ -1,5 +1,7 @@
 """Gates at the edges: inputs of zero or without a valid token, NaN and Inf, and gradients by finite differences."""
 
+from functools import lru_cache
+
 import torch
 from alphabet_core import RECIPES, AlphabetError, TrainingStep, value_checks
 from torch import Tensor, nn
@@ -32,20 +34,30 @@ def zero_drive(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]
 def finite_differences(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
     """Readings of gradients against differences of the float64 loss, which share no derivation with any gradient."""
     example, device = make_example(case), runtime.device
-    model, plain, oracle = example.twin().to(device), example.twin(), example.oracle()
+    model, plain = example.twin().to(device), example.twin()
     trainer = runtime.train(model, RECIPES["B"])
     values, targets = example.values, example.targets
     require_fused(trainer.path(values.to(device)))
     _, found = differentiate(trainer, model, values.to(device), targets.to(device), {})
     _, usual = differentiate(TrainingStep(plain), plain, values, targets, {})
-    exact = values.double()
     readings = []
-    for name, tensor in {"values": exact, **dict(oracle.named_parameters())}.items():
-        places = torch.linspace(0, tensor.numel() - 1, min(ENTRIES_PER_TENSOR, tensor.numel())).long().unique()
-        wanted = torch.stack([difference(oracle, exact, targets, tensor, int(place)) for place in places])
+    for name, (places, wanted) in loss_differences(case).items():
         mine, theirs = (gradient[name].flatten()[places] for gradient in (found, usual))
         readings.append(compare_scaled(f"d {name}", mine, theirs, wanted, rules, "finite-difference"))
     return readings
+
+
+@lru_cache(maxsize=8)  # they are the same for every runtime
+def loss_differences(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
+    """Some places in the values and in each parameter of a case, and the float64 loss's differences there, by name."""
+    example = make_example(case)
+    oracle, values = example.oracle(), example.values.double()
+    found = {}
+    for name, tensor in {"values": values, **dict(oracle.named_parameters())}.items():
+        places = torch.linspace(0, tensor.numel() - 1, min(ENTRIES_PER_TENSOR, tensor.numel())).long().unique()
+        differences = [difference(oracle, values, example.targets, tensor, int(place)) for place in places]
+        found[name] = places, torch.stack(differences)
+    return found
 
 
 @torch.no_grad()
