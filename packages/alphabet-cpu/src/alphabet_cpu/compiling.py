@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,20 @@ NOT_KEPT = (
 _said = False
 
 
-def stamp_sources() -> str:
-    """A digest of every source of this package and of the core.
-
-    Numba itself looks at the one file that a function is in. But kernels call each other across files, and freeze
-    constants of the core: whatever changes in either package, they must be compiled again.
-    """
+def stamp_sources(packages: Sequence[Path]) -> str:
+    """A digest of every source below the directories of some packages."""
     digest = hashlib.sha256()
-    for package in (Path(__file__).parent, Path(alphabet_core.__file__).parent):
+    for package in packages:
         for file in sorted(package.rglob("*.py")):
             digest.update(f"{package.name}/{file.relative_to(package).as_posix()}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-STAMP = stamp_sources()
+# Numba itself looks at the one file that a function is in. But kernels call each other across files, and freeze
+# constants of the core: whatever changes in either package, they must be compiled again. Its own index has the rest:
+# its version, which fixes LLVM's, and the processor with its features.
+STAMP = stamp_sources([Path(__file__).parent, Path(alphabet_core.__file__).parent])
 
 
 class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
