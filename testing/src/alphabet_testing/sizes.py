@@ -2,9 +2,15 @@
 
 import tomllib
 
+import pytest
+
 from alphabet_testing.places import AUDIT
 
 # Channels, width, modes and outputs of models: the audit's own, the smallest, and some that fill no whole vector.
 SIZES = [(2, 64, 16, 5), (1, 16, 4, 3), (3, 24, 7, 2), (2, 128, 32, 5), (1, 40, 20, 2)]
 # (batch, length, width) of the audit's designs, with width / 4 modes, two channels and five outputs.
 DESIGNS = [tuple(shape) for shape in tomllib.loads((AUDIT / "designs.toml").read_text())["shapes"]["parameter-matched"]]
+# The same as parameters of tests; the reference takes seconds for the most tokens.
+DESIGN_CASES = [
+    pytest.param(*design, marks=[pytest.mark.slow] if design[0] * design[1] > 2**15 else []) for design in DESIGNS
+]
