@@ -112,27 +112,31 @@ def test_what_is_compiled_for_another_processor_or_by_another_numba_is_not_taken
     assert kept.load(key) is None
 
 
+FLOAT, DOUBLE = ("float32", "processor", "bytecode"), ("float64", "processor", "bytecode")
+
+
 def test_a_process_that_ends_while_it_writes_leaves_nothing_stale_behind(tmp_path, monkeypatch):
-    KernelFile(tmp_path, "f", "old sources").save("key", "old code")
+    KernelFile(tmp_path, "f", "old sources").save(FLOAT, "old code")
     fresh = KernelFile(tmp_path, "f", "new sources")
     with monkeypatch.context() as patch:
         patch.setattr(KernelFile, "_save_data", lambda *_: (_ for _ in ()).throw(OSError("planted")))
         with pytest.raises(OSError, match="planted"):
-            fresh.save("key", "new code")
-    assert fresh.load("key") is None
-    fresh.save("key", "new code")
-    assert fresh.load("key") == "new code"
-    assert KernelFile(tmp_path, "f", "old sources").load("key") is None
+            fresh.save(FLOAT, "new code")
+    assert fresh.load(FLOAT) is None
+    fresh.save(FLOAT, "new code")
+    assert fresh.load(FLOAT) == "new code"
+    assert KernelFile(tmp_path, "f", "old sources").load(FLOAT) is None
 
 
 def test_two_processes_that_write_at_once_do_not_mix_up_their_code(tmp_path, monkeypatch):
     one, other = KernelFile(tmp_path, "f", "stamp"), KernelFile(tmp_path, "f", "stamp")
     with monkeypatch.context() as patch:  # neither sees what the other has written
         patch.setattr(KernelFile, "_load_index", lambda self: {})
-        one.save("float32", "code for float32")
-        other.save("float64", "code for float64")
-    assert one.load("float64") == "code for float64"
-    assert one.load("float32") in (None, "code for float32")  # None: it is compiled once more
+        one.save(FLOAT, "code for float32")
+        other.save(DOUBLE, "code for float64")
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+    assert one.load(DOUBLE) == "code for float64"
+    assert one.load(FLOAT) in (None, "code for float32")  # None: it is compiled once more
 
 
 def test_where_nothing_can_be_kept_it_compiles_all_the_same(monkeypatch, capsys):
