@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +17,35 @@ NOT_KEPT = (
 _said = False
 
 
-def stamp_sources() -> str:
-    """A digest of every source of this package and of the core.
-
-    Numba itself looks at the one file that a function is in. But kernels call each other across files, and freeze
-    constants of the core: whatever changes in either package, they must be compiled again.
-    """
+def stamp_sources(packages: Sequence[Path]) -> str:
+    """A digest of every source below the directories of some packages."""
     digest = hashlib.sha256()
-    for package in (Path(__file__).parent, Path(alphabet_core.__file__).parent):
+    for package in packages:
         for file in sorted(package.rglob("*.py")):
             digest.update(f"{package.name}/{file.relative_to(package).as_posix()}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-STAMP = stamp_sources()
+# Numba itself looks at the one file that a function is in. But kernels call each other across files, and freeze
+# constants of the core: whatever changes in either package, they must be compiled again. Its own index has the rest:
+# its version, which fixes LLVM's, and the processor with its features.
+STAMP = stamp_sources([Path(__file__).parent, Path(alphabet_core.__file__).parent])
 
 
 class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
     """Where one function's compiled code is kept, safe for processes that compile at the same time.
 
     Numba's own writes the index first and numbers the data files. A process that looks in between finds the fresh index
-    and, under the same number, code that was compiled from older sources. Here data comes first, and the name of its
-    file is a digest of what it was compiled for: argument types and processor.
+    and, under the same number, code that was compiled from older sources. Here data comes first, and a digest of what
+    it was compiled for is in the name of its file.
     """
 
-    def save(self, key: Any, data: Any) -> None:
-        """Keep compiled code; `key` holds the argument types, the processor's features and the bytecode."""
-        name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
+    def save(self, key: tuple[Any, Any, Any], data: Any) -> None:
+        """Keep compiled code; `key` holds the argument types, the processor, and a digest of the bytecode."""
+        arguments, processor, _ = key
+        digest = hashlib.sha256(repr((arguments, processor)).encode()).hexdigest()
+        name = self._data_name(int(digest[:12], 16))
         self._save_data(name, data)
         self._save_index({**self._load_index(), key: name})
 

@@ -117,7 +117,7 @@ class CpuStream:
         return self
 
     def describe(self) -> Tensor:
-        """The descriptor (1, 2, M, 7) of all tokens so far, as the whole pass would give it."""
+        """The descriptor (1, 2, M, 7) of all tokens so far, as a pass over all of them would compute it."""
         return torch.from_numpy(self._finish()[0]).float().unsqueeze(0)
 
     def logits(self) -> Tensor:

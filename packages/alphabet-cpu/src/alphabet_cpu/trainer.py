@@ -10,7 +10,7 @@ from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.kernels.backward import Gradients, backpropagate
-from alphabet_cpu.kernels.layout import Batch, Counters, Doubles, Floats, Outputs, without_names
+from alphabet_cpu.kernels.layout import Batch, Doubles, Floats, Integers, Outputs, without_names
 from alphabet_cpu.kernels.optimizer import clip_and_move, rebase
 from alphabet_cpu.weights import ModelWeights
 from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_together
@@ -102,7 +102,7 @@ class CpuTrainer(FusedTrainer):
         self.announce_step()
 
 
-def adamw_table(optimizer: torch.optim.Optimizer) -> Counters | None:
+def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:
     """The table that `clip_and_move` takes, or None where only torch can do the step, such as the first."""
     rows = []
     for parameter in optimizer.param_groups[0]["params"]:

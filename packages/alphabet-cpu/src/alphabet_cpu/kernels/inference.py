@@ -12,8 +12,8 @@ from alphabet_cpu.compiling import kernel
 from alphabet_cpu.kernels.arithmetic import Rows, allocate, clear, copy, multiply_rows
 from alphabet_cpu.kernels.layout import (
     Batch,
-    Counters,
     Floats,
+    Integers,
     Mask,
     Outputs,
     Sizes,
@@ -42,7 +42,7 @@ class Handover(NamedTuple):
     """
 
     split: bool
-    counters: Counters
+    counters: Integers
     carried: Floats
 
 

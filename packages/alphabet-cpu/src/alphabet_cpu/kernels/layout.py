@@ -14,7 +14,7 @@ from alphabet_cpu.compiling import kernel
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Counters = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Marks = NDArray[np.uint8]
 
 TAPS = len(LIFT_OFFSETS)

@@ -145,7 +145,7 @@ def lift_bwd(d_normed, d_lifted, norm_only, lifted, source, rows, features, taps
     d_normed (n, width): the normed output's gradient times the norm's scale
     d_lifted (n, width): the gradient of the output before the norm; taken for zero if only the normed one is read
     source: what was lifted (Rows), from the first token on
-    d_pre (8 + n + 8, width): room for the gradients before SiLU, whose first and last eight rows are zero
+    d_pre (8 + n + 8, width): a buffer for the gradients before SiLU, whose first and last eight rows are zero
     """
     out, gates, scale = lifted.features, lifted.gates, lifted.scale
     origin, start, width = source.buffer, source.start, source.columns

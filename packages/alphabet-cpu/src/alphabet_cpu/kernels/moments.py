@@ -1,4 +1,4 @@
-"""Moments of states, the descriptor and the logits, forward and backward (Algorithm 1, from line 10 on).
+"""Moments of states, the descriptor and the logits, forward and backward (Algorithm 1, lines 10, 15 and the head).
 
 Everything after the sums is `alphabet_core.moments.condition` and the head, in float64.
 """

@@ -44,7 +44,7 @@ class StreamMemory(NamedTuple):
 
     window, stream (BUFFER_ROWS, width): what the lifts of the direct and of the cascaded bank read
     direct, cascaded (4, columns): the banks' last states
-    lifted, drive, states, scale: room to work in
+    lifted, drive, states: buffers that keep nothing from token to token
     """
 
     window: Any
@@ -79,7 +79,7 @@ def view_memory(memory, sizes):
 
 
 def count_memory(sizes: Sizes) -> int:
-    """How many numbers a stream remembers, with room to work in."""
+    """How many numbers the memory of a stream has, buffers included."""
     return 3 * BUFFER_ROWS * sizes.width + 2 * (HISTORY + BUFFER_ROWS) * sizes.columns + BUFFER_ROWS
 
 
