@@ -9,6 +9,12 @@ from alphabet_baselines.sanity import CONTROL_PUBLISHED, control_scores, six_can
 from alphabet_testing.datasets import read_dataset
 
 
+# The candidate (width, choice) that is tried first where the smallest one falls short: these reached .93 to .99 on every
+# processor tried. The order decides how long the test takes, not what it finds.
+FIRST = {"tcn": (32, (5, 5)), "s4d": (64, (1, 16)), "lru": (64, (1, 16))}
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("family", CONTROL_PUBLISHED)
 def test_the_moment_matched_control_is_learned_as_published(family):
@@ -17,12 +23,14 @@ def test_the_moment_matched_control_is_learned_as_published(family):
     assert statistics.fmean(scores) >= CONTROL_PUBLISHED[family] - 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_best_of_six_candidates_learns_gunpoint(family):
     train, test = read_dataset(load_gunpoint)
     scores = {}
-    for candidate in six_candidates(family):
+    in_order = sorted(six_candidates(family), key=lambda c: (c.width, c.choice) != FIRST.get(family))
+    for candidate in in_order:
         scores[candidate.key] = train_and_score(candidate, train, test)
         if scores[candidate.key] > 0.85:  # the best is at least as good
             break
