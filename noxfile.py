@@ -204,6 +204,6 @@ def runtime_ledger(session: nox.Session) -> None:
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
     """alphabet-cpu against the nine families, exploratory; `-- --row same-width --eager` takes about a minute."""
-    install(session, *packages(), "pytest", "pytest-benchmark", "hypothesis")
+    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "hypothesis")
     session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
     session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)

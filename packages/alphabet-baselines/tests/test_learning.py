@@ -8,8 +8,7 @@ from alphabet_baselines import FAMILIES
 from alphabet_baselines.sanity import CONTROL_PUBLISHED, control_scores, six_candidates, train_and_score
 from alphabet_testing.datasets import read_dataset
 
-
-# The candidate (width, choice) that is tried first where the smallest one falls short: these reached .93 to .99 on every
+# The candidate (width, choice) tried first where the smallest one falls short: these reached .93 to .99 on every
 # processor tried. The order decides how long the test takes, not what it finds.
 FIRST = {"tcn": (32, (5, 5)), "s4d": (64, (1, 16)), "lru": (64, (1, 16))}
 

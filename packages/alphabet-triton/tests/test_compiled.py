@@ -62,7 +62,6 @@ def check_update(model, device):
     return {f"{name} moved": error for name, error in errors(fused, plain).items() if "tangent" not in name}
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize(
     ("sizes", "length", "masks"),
     [(SIZES, LENGTH, "none"), (SIZES, LENGTH, "both"), *((sizes, length, "both") for sizes, length in WIDTHS)],
@@ -75,7 +74,6 @@ def test_everything_is_the_references(sizes, length, masks):
     assert device.instructions["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] > 0
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize(("width", "modes"), [(24, 7), (160, 72)])
 def test_logits_are_the_references(width, modes):
     model, (values, given) = make_model(2, width, modes, 3), make_batch(2, 40, 2, "both")
@@ -86,7 +84,6 @@ def test_logits_are_the_references(width, modes):
     assert device.races == []
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_three_training_steps_follow_the_reference():
     device = PtxDevice()
     batches = []
@@ -110,7 +107,6 @@ def test_the_anchors_kernels_neither_spill_nor_use_the_stack(masked):
         assert used.registers <= 255
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_caught(name):
     fault = FAULTS[name]
