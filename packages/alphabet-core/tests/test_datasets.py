@@ -11,8 +11,8 @@ from alphabet_testing.datasets import read_dataset
 
 CASES = [("GunPoint", load_gunpoint, 0.97), ("ItalyPowerDemand", load_italy_power_demand, 0.94)]
 # Another processor rounds sums differently, and training then ends elsewhere: single scores on GunPoint have a standard
-# deviation of .011 around .979, so means of three were .969 to .978. Where three seeds fall short, five more decide;
-# the mean of eight misses .97 by chance on one processor in a hundred.
+# deviation of .011 around .979, so means of three have been .969 to .978. Where three seeds fall short, five more
+# decide; the mean of eight misses .97 by chance on one processor in a hundred.
 SEEDS, MORE_SEEDS = (7, 11, 19), (23, 31, 43, 47, 59)
 
 

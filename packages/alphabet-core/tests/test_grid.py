@@ -109,6 +109,7 @@ def test_shared_and_nearly_shared_instants_are_read_as_the_definition_reads_them
     torch.testing.assert_close(found, expected, rtol=0, atol=5e-12)  # fifty roundings of numbers of order one
 
 
+@pytest.mark.slow
 @given(seeds, st.integers(1, 25), st.booleans(), st.sampled_from(["full", "one-scan", "no-synthesis"]))
 def test_values_of_later_tokens_at_an_instant_change_neither_outputs_nor_gradients(seed, length, masked, variant):
     values, steps, observed, valid = draw(seed, length)

@@ -184,6 +184,7 @@ def test_a_batch_with_no_valid_token_gives_the_bias():
     assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters())
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_sequences_of_a_batch_do_not_influence_each_other(seed):
     model = build_model()
