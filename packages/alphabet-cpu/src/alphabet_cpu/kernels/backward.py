@@ -43,7 +43,7 @@ def transpose(matrix, rows, columns):
 
 @kernel
 def allocate_bank(count, sizes):
-    """Room for what a bank keeps of so many tokens."""
+    """Buffers of zeros for what a bank keeps of so many tokens."""
     features, gates = allocate(count * sizes.width), allocate(count * sizes.width)
     return KeptBank(Lifted(features, gates, allocate(count)), allocate((HISTORY + count) * sizes.columns))
 
