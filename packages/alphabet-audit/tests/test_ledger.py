@@ -33,31 +33,31 @@ def count_lines(folder):
 def kill_at_work(folder, records, delay):
     """Start or resume the run, and kill it some moments after it has written so many records."""
     command = [sys.executable, "-m", "alphabet_testing.audit.fake_bench"]
-    environment = {**os.environ, "RUN": str(folder), "SCOPE": "same-width"}
+    environment = {**os.environ, "RUN": str(folder), "SCOPE": "all"}
     before = count_lines(folder)
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     while count_lines(folder) < before + records and process.poll() is None:
         time.sleep(0.001)
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
-    _, complaints = process.communicate()
-    assert process.returncode == -signal.SIGKILL, (process.returncode, complaints)
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, (process.returncode, errors)
 
 
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     """SIGKILL at random moments; the same command resumes until it is done."""
     moments = random.Random(6)
-    for _ in range(KILLS):  # of some 240 records
+    for _ in range(KILLS):  # of some 2,100 records, so that the run outlasts all kills on a busy machine too
         kill_at_work(tmp_path, moments.randint(1, 11), moments.uniform(0.0, 0.02))
-    run_fake(tmp_path, "same-width")
+    run_fake(tmp_path)
     records = read(tmp_path)
     assert set(Counter((record["key"], record["number"]) for record in of(records, "group")).values()) == {1}
-    assert len(of(records, "group")) == 20 * 7
+    assert len(of(records, "group")) == 200 * 7
     assert len(of(records, "session")) > KILLS // 2  # most were killed at work, some before they had begun
     assert of(records, "resume")
     found = evaluate(tmp_path, read_declarations())
-    assert (found.status, found.reasons) == ("partial", ())
+    assert (found.status, found.reasons) == ("pass", ())
 
 
 class Interrupting(FakeClock):

@@ -18,7 +18,7 @@ from alphabet_audit.outcomes import Outcome, read_outcome, skip_case
 from alphabet_audit.runtimes import Runtime, cpu_runtime, has_cuda, triton_runtime
 from alphabet_audit.verdicts import FAIL, NOT_RUN
 
-NEEDS_CUDA = "needs a CUDA device, and torch sees none here"
+NEEDS_CUDA = "needs a CUDA device"
 # The reduced plan takes one to two minutes through the interpreter; after this time its process is killed.
 INTERPRETER_TIMEOUT_SECONDS = 480.0
 
