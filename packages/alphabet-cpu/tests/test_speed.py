@@ -34,7 +34,7 @@ def test_inference_is_much_faster_than_the_reference(anchor):
     model, values, _ = anchor
     runtime = CpuRuntime(model)
     with torch.no_grad(), value_checks(False):
-        assert interleaved_ratio(lambda: model(values), lambda: runtime(values), rounds=9) > 3.0  # measured: 10
+        assert interleaved_ratio(lambda: model(values), lambda: runtime(values), rounds=15) > 3.0  # measured: 10
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -42,7 +42,7 @@ def test_a_complete_step_is_much_faster_than_the_reference(anchor):
     model, values, targets = anchor
     plain, fused = TrainingStep(copy.deepcopy(model)), CpuTrainer(copy.deepcopy(model))
     fused(values, targets), fused(values, targets)  # the first step is torch's, the second compiles the update
-    ratio = interleaved_ratio(lambda: plain(values, targets), lambda: fused(values, targets), rounds=9)
+    ratio = interleaved_ratio(lambda: plain(values, targets), lambda: fused(values, targets), rounds=15)
     assert ratio > 2.5  # measured: 7
 
 
