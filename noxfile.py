@@ -3,7 +3,11 @@
 Every environment is built from nothing under the pins of audit/environments/default.txt.
 """
 
+import hashlib
+import os
 import re
+import shutil
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -14,9 +18,16 @@ PINS = ROOT / "audit" / "environments" / "default.txt"
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # The optional parts of packages that the tests exercise.
 EXTRAS = {"alphabet-core": "[plots,onnx]"}
+TEST_TOOLS = [
+    "aeon", "hypothesis", "import-linter", "onnxruntime", "pytest", "pytest-benchmark", "pytest-xdist", "scipy",
+]  # fmt: skip
+# Workers that share the tests, each with one thread for torch; times are measured in `bench` sessions only.
+IN_PARALLEL = ["-n", "auto", "--maxprocesses=8", "--dist=worksteal", "--benchmark-disable"]
+ONE_THREAD = {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+INTERPRETED = "packages/alphabet-triton/tests/interpreted"  # a process that interprets kernels must not compile any
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "types", "tests", "isolated"]
+nox.options.sessions = ["lint", "types", "tests", "isolated", "build"]
 nox.options.error_on_missing_interpreters = True
 
 
@@ -29,6 +40,17 @@ def install(session: nox.Session, *requirements: str) -> None:
     session.install("--quiet", *requirements)
 
 
+def install_once(session: nox.Session, *requirements: str) -> None:
+    """Install into an environment that is reused, unless it was installed from the same pins and declarations."""
+    declared = [PINS, Path(__file__), *sorted(ROOT.glob("packages/*/pyproject.toml")), ROOT / "testing/pyproject.toml"]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in declared)).hexdigest()
+    stamp = Path(session.virtualenv.location) / "installed.sha256"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    install(session, *requirements)
+    stamp.write_text(digest)
+
+
 def packages(extras: dict[str, str] | None = None) -> list[str]:
     """All workspace packages as editable requirements."""
     extras = extras or {}
@@ -36,11 +58,11 @@ def packages(extras: dict[str, str] | None = None) -> list[str]:
 
 
 def with_siblings(package: str) -> list[str]:
-    """A package and the workspace packages that it declares, which no index has, as local requirements."""
+    """A package behind the workspace packages that it declares, directly or not, which no index has."""
     declared = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())["project"]["dependencies"]
     names = [re.split(r"[^\w.-]", requirement)[0] for requirement in declared]
-    siblings = [path for name in names if name in PACKAGES for path in with_siblings(name)]
-    return [*siblings, f"./packages/{package}"]
+    siblings = [each for name in names if name in PACKAGES for each in with_siblings(name)]
+    return list(dict.fromkeys([*siblings, package]))
 
 
 def install_official_mamba(session: nox.Session) -> None:
@@ -57,48 +79,89 @@ def install_official_mamba(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Every test of every package; arguments go to pytest."""
-    install(
-        session,
-        *packages(EXTRAS),
-        "aeon",
-        "hypothesis",
-        "onnxruntime",
-        "pytest",
-        "pytest-benchmark",
-        "scipy",
-    )
+    """Every test of every package on all cores, minutes; arguments go to pytest, which then runs in one process."""
+    install(session, *packages(EXTRAS), "--editable", "testing", *TEST_TOOLS)
     install_official_mamba(session)
-    session.run("pytest", *session.posargs, env={"MPLBACKEND": "agg"})
-    if not session.posargs:
-        interpreted = "packages/alphabet-triton/tests/interpreted"  # a process that interprets must not compile
-        session.run("pytest", interpreted, env={"TRITON_INTERPRET": "1"})
+    if session.posargs:
+        session.run("pytest", *session.posargs, env={"MPLBACKEND": "agg"})
+        return
+    session.run("pytest", *IN_PARALLEL, "--durations=25", env=ONE_THREAD)
+    session.run("pytest", *IN_PARALLEL, "--durations=5", INTERPRETED, env={**ONE_THREAD, "TRITON_INTERPRET": "1"})
+
+
+@nox.session(reuse_venv=True)
+def quick(session: nox.Session) -> None:
+    """Lint, types and every test that is fast, within two minutes once the environment exists: the inner loop."""
+    install_once(session, *packages(EXTRAS), "--editable", "testing", *TEST_TOOLS, "mypy", "ruff")
+    check_style(session)
+    check_types(session)
+    session.run("pytest", *IN_PARALLEL, "-m", "not slow", "-q", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and formatting by ruff; `nox -s lint -- fix` repairs what it can."""
-    install(session, "ruff")
+    """Style and formatting by ruff, import arrows by import-linter; `nox -s lint -- fix` repairs what it can."""
+    install(session, "ruff", "import-linter")
     if "fix" in session.posargs:
         session.run("ruff", "check", "--fix", ".")
         session.run("ruff", "format", ".")
         return
+    check_style(session)
+
+
+def check_style(session: nox.Session) -> None:
+    """Ruff's rules and format, and the arrows between packages, which import-linter reads from pyproject.toml."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    sources = [*(f"packages/{name}/src" for name in PACKAGES), "testing/src"]
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": os.pathsep.join(sources)})
+    session.run("python", "testing/versions.py")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict type checking of the packages by mypy."""
     install(session, "mypy", "matplotlib", *packages())
+    check_types(session)
+
+
+def check_types(session: nox.Session) -> None:
+    """Mypy over all packages."""
     session.run("mypy", *(f"packages/{name}/src" for name in PACKAGES))
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheels and sdists of all packages, each installed outside the checkout, where its README example runs."""
+    out = ROOT / "dist"
+    shutil.rmtree(out, ignore_errors=True)
+    install(session, "build", "hatchling", "virtualenv")
+    for name in PACKAGES:
+        session.run("python", "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{name}", silent=True)
+    session.run("python", "testing/check_wheels.py", str(out))
+    for name in session.posargs or PACKAGES:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            run_wheel(session, name, Path(elsewhere))
+
+
+def run_wheel(session: nox.Session, package: str, home: Path) -> None:
+    """Install a package from its built wheel in an environment of its own and use it as its README says."""
+    session.run("virtualenv", "--quiet", str(home / "venv"))
+    python = str(home / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+    wheels = [str(next(ROOT.glob(f"dist/{name.replace('-', '_')}-*.whl"))) for name in with_siblings(package)]
+    session.run(python, "-m", "pip", "install", "--quiet", *wheels, external=True)
+    readme = ROOT / "packages" / package / "README.md"
+    with session.chdir(home):
+        session.run(python, "-I", str(ROOT / "testing" / "run_isolated.py"), package, str(readme), external=True)
+        if package == "alphabet-audit":
+            session.run(python, "-I", "-m", "alphabet_audit", "parity", external=True)
 
 
 @nox.session
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def isolated(session: nox.Session, package: str) -> None:
     """One package alone in a fresh environment: installed, imported, its README example run."""
-    install(session, *with_siblings(package))
+    install(session, *(f"./packages/{name}" for name in with_siblings(package)))
     session.run("pip", "check")
     script, readme = ROOT / "testing" / "run_isolated.py", ROOT / "packages" / package / "README.md"
     # -I: neither the working directory nor the user's site-packages can stand in for a missing dependency.
@@ -140,7 +203,7 @@ def runtime_ledger(session: nox.Session) -> None:
 
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
-    """alphabet-cpu against the nine families in one interleaved run; `-- --row same-width --eager` takes a minute."""
-    install(session, *packages(), "pytest", "pytest-benchmark", "hypothesis")
+    """alphabet-cpu against the nine families, exploratory; `-- --row same-width --eager` takes about a minute."""
+    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "hypothesis")
     session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
-    session.run("python", "packages/alphabet-cpu/bench/compare.py", *session.posargs)
+    session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)

@@ -1,13 +1,17 @@
 """What the pages promise: their snippets run and their commands exist."""
 
+import contextlib
+import functools
+import io
 import re
 import subprocess
 import sys
+import tempfile
 
 import matplotlib.pyplot as plt
 import pytest
 from alphabet_ptx import Report
-from alphabet_testing.places import ROOT
+from alphabet_testing.places import DOCS, ROOT
 from run_isolated import python_blocks
 from torch import nn
 
@@ -19,24 +23,38 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_snippet_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__"}
-    for block in python_blocks(page):
-        exec(compile(block, str(page), "exec"), namespace)
+# Pages that go on where another one ends.
+CONTINUED = {DOCS / "explaining.md": ROOT / "README.md"}
+
+
+@functools.cache
+def run_page(page):
+    """What a page's snippets leave behind and what they print. They run once, as written, in an empty folder."""
+    before = {} if page not in CONTINUED else run_page(CONTINUED[page])[0]
+    namespace = {**before, "__name__": "__main__"}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            for block in python_blocks(page):
+                exec(compile(block, str(page), "exec"), namespace)
     plt.close("all")
+    return namespace, printed.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_snippet_runs(page):
+    namespace, _ = run_page(page)
     # The snippets did their work in this process: they leave a model, or the report of a kernel's execution.
     assert isinstance(namespace.get("model"), nn.Module) or isinstance(namespace.get("report"), Report)
 
 
-def test_the_readme_example_explains_its_prediction(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.slow
+def test_the_readme_example_explains_its_prediction():
     (block,) = python_blocks(ROOT / "README.md")
     assert len(block.strip().splitlines()) <= 14  # ten lines behind the imports
-    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
     accuracy, margin, baseline, poles = (
-        float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", capsys.readouterr().out)
+        float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", run_page(ROOT / "README.md")[1])
     )
     assert accuracy >= 0.95
     assert margin == pytest.approx(baseline + poles, abs=1e-9)

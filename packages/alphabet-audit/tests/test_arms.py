@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from alphabet_audit import evaluate, read_declarations
-from alphabet_audit.arms import Bench, Control
-from alphabet_audit.choosing import Choosing
-from alphabet_audit.clock import MonotonicClock
+from alphabet_audit.arms import FamilyArm
 from alphabet_audit.designs import Row
+from alphabet_audit.device_bench import DeviceBench
 from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
 from alphabet_audit.evidence import RECORDS, Evidence, read_records
+from alphabet_audit.execution_choice import ExecutionChoice
 from alphabet_audit.executions import Execution, list_executions, run_eagerly, run_graph
 from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.ledger import Ledger
@@ -19,36 +19,25 @@ from alphabet_audit.plan import Plan
 from alphabet_audit.runtimes import cpu_runtime
 from alphabet_baselines import FAMILIES
 from alphabet_testing.audit.broken_runtimes import make_broken
-from alphabet_testing.audit.fake_bench import AUDIT, FakeClock, Silence
+from alphabet_testing.audit.fake_bench import FakeClock, SilentListener, skip_sync
+from alphabet_testing.audit.tiny_designs import FastForward, write_tiny_declarations
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The project's declarations but for one small design and three families."""
-    folder = tmp_path_factory.mktemp("audit")
-    text = (AUDIT / "designs.toml").read_text()
-    families = "".join(f'{name} = "{FAMILIES[name].title}"\n' for name in ("cnn1d", "s5"))
-    head = text[: text.index("[families]")].replace("[4, 256, 64]", "[2, 24, 16]")
-    (folder / "designs.toml").write_text(f"{head}[families]\n{families}[shapes]\nsame-width = [[2, 40, 16]]\n")
-    (folder / "tolerances.toml").write_bytes((AUDIT / "tolerances.toml").read_bytes())
-    return read_declarations(folder)
+    return read_declarations(write_tiny_declarations(tmp_path_factory.mktemp("audit")))
 
 
-class Hasty(MonotonicClock):
-    """The real clock without its pause."""
-
-    pause = 0.0
-
-
+@pytest.mark.slow
 def test_a_real_run_holds_but_for_what_this_machine_does_to_it(tiny, tmp_path):
     require_plain_float32()
-    plan, bench = Plan("same-width", tiny), Bench(tiny, cpu_runtime())
+    plan, bench = Plan("same-width", tiny), DeviceBench(tiny, cpu_runtime())
     environment = {**describe_environment("cpu"), "git": {"commit": "0" * 40, "dirty": False}}
     manifest = make_manifest(
         "ledger", "cpu", environment, tiny, plan=plan.to_record(), cells=bench.describe_cells(plan.designs)
     )
-    with Evidence(tmp_path, manifest, tiny.contents) as evidence:
-        Ledger(plan, bench, Hasty(), evidence, Silence()).run(read_state("cpu"))
+    with Evidence(tmp_path, manifest, tiny.contents, skip_sync) as evidence:
+        Ledger(plan, bench, FastForward(), evidence, SilentListener()).run(read_state("cpu"))
     found = evaluate(tmp_path, tiny)
     assert all(reason.startswith("noise:") for reason in found.reasons), found.reasons
     records = read_records((tmp_path / RECORDS).read_bytes(), "here")
@@ -61,17 +50,17 @@ def test_a_real_run_holds_but_for_what_this_machine_does_to_it(tiny, tmp_path):
 
 
 def test_an_execution_that_computes_something_else_is_not_kept(tiny):
-    bench = Bench(tiny, cpu_runtime())
+    bench = DeviceBench(tiny, cpu_runtime())
 
     def doubled(model, batch, phase):
         arm = run_eagerly(model, batch, phase)
         return lambda: 2.0 * arm()
 
-    (design,) = tiny.designs.rows
+    (design,) = tiny.designs.designs
     for phase in ("inference", "step"):
         row = Row(design, "s5", phase)
-        right = bench._try(row, Execution("fft", "eager", run_eagerly), FakeClockOfCalls())
-        wrong = bench._try(row, Execution("fft", "doubled", doubled), FakeClockOfCalls())
+        right = bench.try_execution(row, Execution("fft", "eager", run_eagerly), FakeClockOfCalls())
+        wrong = bench.try_execution(row, Execution("fft", "doubled", doubled), FakeClockOfCalls())
         assert right.seconds
         assert not right.reason
         assert wrong.seconds == ()
@@ -79,16 +68,16 @@ def test_an_execution_that_computes_something_else_is_not_kept(tiny):
 
 
 class FakeClockOfCalls(FakeClock):
-    def measure(self, arm, repeats):
-        arm()
+    def measure(self, call, repeats):
+        call()
         return 1.0
 
 
 def test_an_execution_that_is_not_to_be_had_says_why(tiny):
-    bench = Bench(tiny, cpu_runtime())
+    bench = DeviceBench(tiny, cpu_runtime())
     found = {
         each.name: each
-        for each in bench.try_candidates(Choosing("same-width", "mamba", "inference"), FakeClockOfCalls())
+        for each in bench.try_executions(ExecutionChoice("same-width", "mamba", "inference"), FakeClockOfCalls())
     }
     assert set(found) == set(FAMILIES["mamba"].algorithms)
     assert "CUDA" in found["official"].reason
@@ -96,29 +85,29 @@ def test_an_execution_that_is_not_to_be_had_says_why(tiny):
 
 
 def test_a_step_whose_gradient_is_wrong_is_caught(tiny):
-    bench = Bench(tiny, cpu_runtime())
-    (design,) = tiny.designs.rows
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
     right = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
     assert all(reading.holds for reading in right.check())
 
     def call():
-        loss = right.arm()
+        loss = right.call()
         next(right.model.parameters()).grad.neg_()
         return loss
 
     fresh = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
-    wrong = Control(call, right.model, fresh.reference, fresh.batch, "step", fresh.rules)
+    wrong = FamilyArm(call, right.model, fresh.reference, fresh.batch, "step", fresh.rules)
     _, gradient = wrong.check()
     assert not gradient.holds
-    missing = Control(lambda: torch.zeros(()), fresh.model, fresh.reference, fresh.batch, "step", fresh.rules)
+    missing = FamilyArm(lambda: torch.zeros(()), fresh.model, fresh.reference, fresh.batch, "step", fresh.rules)
     assert missing.check()[1].error == math.inf
 
 
 def test_executions_depend_on_the_device():
     names = [execution.name for execution in list_executions("cnn1d", "cpu", compiled=False)]
     assert names == list(FAMILIES["cnn1d"].algorithms)
-    assert {each.manner for each in list_executions("cnn1d", "cpu", compiled=True)} == {"eager", "compiled"}
-    assert {each.manner for each in list_executions("cnn1d", "cuda", compiled=False)} == {"eager", "compiled", "graph"}
+    assert {each.mode for each in list_executions("cnn1d", "cpu", compiled=True)} == {"eager", "compiled"}
+    assert {each.mode for each in list_executions("cnn1d", "cuda", compiled=False)} == {"eager", "compiled", "graph"}
 
 
 def warm_and_run(run, changed):
@@ -130,18 +119,18 @@ def warm_and_run(run, changed):
 
 @pytest.mark.parametrize("phase", ["inference", "step"])
 def test_recording_leaves_no_trace_in_model_and_optimizer(tiny, phase):
-    bench = Bench(tiny, cpu_runtime())
+    bench = DeviceBench(tiny, cpu_runtime())
     execution = Execution("conv1d", "graph", lambda *given: run_graph(*given, capture=warm_and_run))
-    (design,) = tiny.designs.rows
-    contestant = bench._control(Row(design, "cnn1d", phase), execution)
-    assert all(reading.holds for reading in contestant.check())  # of the very first step
-    plain = bench._control(Row(design, "cnn1d", phase), Execution("conv1d", "eager", run_eagerly))
+    (design,) = tiny.designs.designs
+    recorded = bench.family_arm(Row(design, "cnn1d", phase), execution)
+    assert all(reading.holds for reading in recorded.check())  # of the very first step
+    plain = bench.family_arm(Row(design, "cnn1d", phase), Execution("conv1d", "eager", run_eagerly))
     plain.check()
-    assert torch.equal(contestant.arm(), plain.arm())  # and of the second
+    assert torch.equal(recorded.call(), plain.call())  # and of the second
 
 
 def test_an_alphabet_that_answers_by_the_reference_is_not_timed(tiny):
-    bench = Bench(tiny, make_broken("the reference in disguise"))
-    (design,) = tiny.designs.rows
+    bench = DeviceBench(tiny, make_broken("the reference in disguise"))
+    (design,) = tiny.designs.designs
     with pytest.raises(NotFusedError, match="the kernels are not installed"):
         bench.prepare(Row(design, "alphabet", "inference"), "fused")

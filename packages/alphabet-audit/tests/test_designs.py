@@ -2,16 +2,15 @@
 
 import pytest
 from alphabet_audit import AuditError, geometric_mean, read_declarations
-from alphabet_audit.declarations import FILES, find_audit
-from alphabet_audit.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs, resolve_contender
+from alphabet_audit.declarations import FILES
+from alphabet_audit.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs, resolve_candidate
 from alphabet_audit.paper import read_paper
 from alphabet_audit.plan import Plan
 from alphabet_audit.timing import PROTOCOL
 from alphabet_baselines import FAMILIES
-from alphabet_testing.audit.fake_bench import AUDIT
+from alphabet_baselines.matching import DESIGN_CHANNELS, DESIGN_OUTPUTS, DESIGN_WIDTHS
 
-DECLARED = read_declarations(AUDIT)
-PAPER = AUDIT / "reference" / "paper_ledger.csv"
+DECLARED = read_declarations()
 
 
 def test_the_shapes_are_the_specifications():
@@ -24,7 +23,7 @@ def test_the_shapes_are_the_specifications():
     assert [design.key for design in DECLARED.designs.select("same-width")] == ["same-width 32/512/64"]
     assert (DECLARED.designs.channels, DECLARED.designs.outputs) == (2, 5)
     assert DECLARED.designs.calibration == Shape(4, 256, 64)
-    assert all(design.shape.modes == design.shape.width // 4 for design in DECLARED.designs.rows)
+    assert all(design.shape.modes == design.shape.width // 4 for design in DECLARED.designs.designs)
 
 
 def test_the_families_are_the_registrys_in_its_order():
@@ -33,7 +32,7 @@ def test_the_families_are_the_registrys_in_its_order():
 
 def test_the_ledger_has_ninety_cells():
     plan = Plan("all", DECLARED)
-    assert len({(row.design, row.opponent) for row in plan.rows}) == ALL_CELLS == 90
+    assert len({(row.design, row.family) for row in plan.rows}) == ALL_CELLS == 90
     assert len(plan.rows) == ALL_ROWS == 180
     assert len(plan.rows) * PROTOCOL.groups == ALL_GROUPS == 1260
     assert len(plan.null_rows) == 20
@@ -42,7 +41,7 @@ def test_the_ledger_has_ninety_cells():
 
 @pytest.mark.parametrize(("phase", "published"), [("inference", 5.02), ("step", 3.93)])
 def test_the_papers_headline_is_the_geometric_mean_of_its_same_width_row(phase, published):
-    paper = read_paper(PAPER, DECLARED.designs)
+    paper = read_paper(DECLARED.designs)
     ratios = [
         ratio for (design, _, which), ratio in paper.cells.items() if design.startswith("same") and which == phase
     ]
@@ -52,22 +51,22 @@ def test_the_papers_headline_is_the_geometric_mean_of_its_same_width_row(phase, 
 
 
 def test_the_papers_ledger_has_every_cell_of_ours():
-    paper = read_paper(PAPER, DECLARED.designs)
-    assert set(paper.cells) == {(row.design.key, row.opponent, row.phase) for row in Plan("all", DECLARED).rows}
+    paper = read_paper(DECLARED.designs)
+    assert set(paper.cells) == {(row.design.key, row.family, row.phase) for row in Plan("all", DECLARED).rows}
 
 
-def test_contenders_are_matched_in_size_or_take_the_first_choice():
-    matched = resolve_contender(DECLARED.designs, "parameter-matched", "s5", 16)
+def test_candidates_are_matched_in_size_or_take_the_first_choice():
+    matched = resolve_candidate(DECLARED.designs, "parameter-matched", "s5", 16)
     assert (matched.width, matched.choice, matched.parameters) == (14, (1, 16), 869)
     assert matched.gap == pytest.approx(869 / 845 - 1.0)
-    same = resolve_contender(DECLARED.designs, "same-width", "tcn", 64)
+    same = resolve_candidate(DECLARED.designs, "same-width", "tcn", 64)
     assert (same.width, same.choice) == (64, FAMILIES["tcn"].choices[0])
-    assert resolve_contender(DECLARED.designs, "same-width", "alphabet", 64).parameters == 6437
+    assert resolve_candidate(DECLARED.designs, "same-width", "alphabet", 64).parameters == 6437
 
 
 def test_a_scope_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(
-        AuditError, match="--row 'same' is no row of the ledger; use one of all, parameter-matched, same-width"
+        AuditError, match="--row 'same' is not in the ledger; use one of all, parameter-matched, same-width"
     ):
         DECLARED.designs.select("same")
 
@@ -83,9 +82,9 @@ BAD = {
     "length": ({"shapes": {"same-width": [[32, 0, 64]]}}, "length of a shape must be a positive integer; got 0"),
     "modes": ({"shapes": {"same-width": [[32, 512, 66]]}}, "multiple of four"),
     "short": ({"shapes": {"same-width": [[32, 512]]}}, "here: TypeError"),
-    "control": ({"shapes": {"wide": [[32, 512, 64]]}}, "control of a design must be one of"),
+    "sizing": ({"shapes": {"wide": [[32, 512, 64]]}}, "a design must be one of parameter-matched, same-width"),
     "twice": ({"shapes": {"same-width": [[32, 512, 64], [32, 512, 64]]}}, "listed twice"),
-    "on the grid": ({"calibration": [32, 512, 64]}, "must lie off the grid"),
+    "on the grid": ({"calibration": [32, 512, 64]}, "is also the shape of a design"),
     "no families": ({"families": None}, "here: AttributeError"),
 }
 
@@ -100,7 +99,7 @@ def test_a_bad_file_of_designs_is_refused_in_words(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[logits]\nfloor = 1e-6\nslack = 3.0\n", "each tolerance has floor, slack and reason"),
+        ("[logits]\nfloor = 1e-6\nslack = 3.0\n", "each tolerance needs floor, slack and reason"),
         ("[logits]\nfloor = 1e-6\nslack = 3.0\nreason = ''\n", "has no reason"),
         ("[logits]\nfloor = -1.0\nslack = 3.0\nreason = 'x'\n", "floor of tolerance 'logits' must be finite"),
         ("[logits]\nfloor = nan\nslack = 3.0\nreason = 'x'\n", "got nan"),
@@ -108,23 +107,29 @@ def test_a_bad_file_of_designs_is_refused_in_words(name):
     ],
 )
 def test_bad_tolerances_are_refused_in_words(text, message, tmp_path):
-    (tmp_path / "designs.toml").write_bytes((AUDIT / "designs.toml").read_bytes())
+    (tmp_path / "designs.toml").write_bytes(DECLARED.contents["designs.toml"])
     (tmp_path / "tolerances.toml").write_text(text)
     with pytest.raises(AuditError, match=message):
         read_declarations(tmp_path)
 
 
 def test_a_folder_without_declarations_is_refused(tmp_path):
-    with pytest.raises(AuditError, match="--audit names the folder that holds it"):
+    with pytest.raises(AuditError, match="give --audit the folder that holds it"):
         read_declarations(tmp_path)
 
 
-def test_the_projects_folder_is_found_from_inside_it_and_from_anywhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(AUDIT / "reference")
-    assert find_audit().resolve() == AUDIT
-    assert find_audit(tmp_path) == tmp_path
+def test_the_packages_own_declarations_are_found_from_anywhere_unless_a_folder_is_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert all((find_audit() / name).is_file() for name in FILES)
+    assert read_declarations().digests == DECLARED.digests
+    for name in FILES:
+        (tmp_path / name).write_bytes(DECLARED.contents[name] + b"# another one\n")
+    assert read_declarations(tmp_path).digests != DECLARED.digests
+
+
+def test_the_baselines_table_of_matches_is_for_these_designs():
+    designs = DECLARED.designs
+    assert set(DESIGN_WIDTHS) == {design.shape.width for design in designs.designs}
+    assert (designs.channels, designs.outputs) == (DESIGN_CHANNELS, DESIGN_OUTPUTS)
 
 
 def test_every_tolerance_has_its_reason_and_is_used():

@@ -5,11 +5,18 @@ import hashlib
 import json
 import re
 import socket
+import subprocess
 from pathlib import Path
 
 import alphabet_core.model
 import torch
-from alphabet_audit.environment import describe_environment, query_gpu, read_state, require_plain_float32
+from alphabet_audit.environment import (
+    describe_checkout,
+    describe_environment,
+    query_gpu,
+    read_state,
+    require_plain_float32,
+)
 
 
 def test_every_source_is_there_with_its_hash():
@@ -49,3 +56,24 @@ def test_plain_float32_is_switched_on():
 def test_a_machine_without_a_gpu_is_no_error(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert query_gpu(("name",)) is None
+
+
+def test_sources_outside_a_checkout_have_no_commit(tmp_path):
+    (tmp_path / "__init__.py").touch()
+    assert describe_checkout(tmp_path) is None
+
+
+def test_a_wheel_inside_another_projects_checkout_does_not_take_its_commit(tmp_path):
+    def git(*arguments):
+        identity = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
+
+    git("init")
+    git("commit", "--allow-empty", "-m", "another project")
+    installed = tmp_path / ".venv" / "alphabet_audit"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").touch()
+    assert describe_checkout(installed) is None
+    git("add", "--all")
+    git("commit", "-m", "the sources themselves")
+    assert describe_checkout(installed)["dirty"] is False

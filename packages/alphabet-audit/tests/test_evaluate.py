@@ -25,7 +25,7 @@ from alphabet_audit.evidence import MANIFEST, RECORDS
 from alphabet_audit.plan import Plan
 from alphabet_testing.audit.byte_faults import DAMAGE
 from alphabet_testing.audit.evidence_copy import read_run
-from alphabet_testing.audit.fake_bench import AUDIT, run_fake
+from alphabet_testing.audit.fake_bench import run_fake
 from alphabet_testing.audit.manifest_faults import MANIFEST_EDITS
 from alphabet_testing.audit.record_faults import EDITS, SINGLE_EDITS
 
@@ -50,7 +50,7 @@ def pickled(evidence):
 
 @pytest.fixture(scope="module")
 def declarations():
-    return read_declarations(AUDIT)
+    return read_declarations()
 
 
 def test_there_are_at_least_two_hundred_faults():
@@ -60,24 +60,40 @@ def test_there_are_at_least_two_hundred_faults():
 def test_whole_evidence_passes(whole_run, declarations):
     found = evaluate(whole_run, declarations)
     assert found.status == "pass", found.reasons
-    assert found.counts == {"cells": 90, "phase rows": 180, "groups": 1260}
+    assert found.counts == {"cells": 90, "rows": 180, "groups": 1260}
     assert len(found.means) == 10
 
 
 def test_evidence_written_anew_without_a_fault_passes(pickled, declarations, tmp_path):
-    pickle.loads(pickled).write(tmp_path)
+    whole = pickle.loads(pickled)
+    assert whole.judge(declarations).status == "pass"
+    whole.write(tmp_path)
     assert evaluate(tmp_path, declarations).status == "pass"
 
 
 @pytest.mark.parametrize(("name", "plant", "number"), PLANTED, ids=[f"{name} {n}" for name, _, n in PLANTED])
-def test_an_edit_is_caught_although_the_chain_holds(name, plant, number, evidence, pickled, declarations, tmp_path):
+def test_an_edit_is_caught_although_the_chain_holds(name, plant, number, evidence, pickled, declarations):
+    """In memory: the evaluator's own judgement, without writing and reading again what the fault did not touch."""
     edited = pickle.loads(pickled)
     plant(edited, number)
     assert (edited.records, edited.manifest, edited.copies) != (evidence.records, evidence.manifest, evidence.copies)
+    found = edited.judge(declarations)
+    assert found.status == "fail"
+    assert found.reasons
+
+
+WRITTEN = PLANTED[::5]  # of every kind of record, and of the manifest
+
+
+@pytest.mark.parametrize(("name", "plant", "number"), WRITTEN, ids=[f"{name} {n}" for name, _, n in WRITTEN])
+def test_an_edit_on_disk_is_judged_as_in_memory(name, plant, number, pickled, declarations, tmp_path):
+    edited = pickle.loads(pickled)
+    plant(edited, number)
     edited.write(tmp_path)
     found = evaluate(tmp_path, declarations)
     assert found.status == "fail"
-    assert found.reasons
+    judged = edited.judge(declarations)
+    assert [reason.removeprefix(f"{tmp_path}/") for reason in found.reasons] == list(judged.reasons)
 
 
 @pytest.mark.parametrize(("name", "damage", "number"), DAMAGED, ids=[f"{name} {n}" for name, _, n in DAMAGED])
@@ -115,7 +131,7 @@ def test_a_part_holds_but_never_passes(tmp_path, declarations):
     run_fake(tmp_path / "part", "same-width")
     found = evaluate(tmp_path / "part", declarations)
     assert (found.status, found.reasons, found.scope) == ("partial", (), "same-width")
-    assert found.counts == {"cells": 9, "phase rows": 18, "groups": 126}
+    assert found.counts == {"cells": 9, "rows": 18, "groups": 126}
 
 
 def test_a_part_relabelled_as_the_whole_fails(tmp_path, declarations):
@@ -128,15 +144,13 @@ def test_a_part_relabelled_as_the_whole_fails(tmp_path, declarations):
     assert whole.manifest["plan"]["scope"] == "same-width"
 
 
-def test_fewer_designs_are_no_whole_ledger(tmp_path):
+def test_fewer_designs_are_no_whole_ledger(tmp_path, declarations):
     folder = tmp_path / "audit"
     folder.mkdir()
-    for name in FILES:
-        (folder / name).write_bytes((AUDIT / name).read_bytes())
-    text = (folder / "designs.toml").read_text().replace("    [64, 512, 64],\n", "")
-    (folder / "designs.toml").write_text(text)
-    declarations = run_fake(tmp_path / "run", audit=folder)
-    reasons = evaluate(tmp_path / "run", declarations).reasons
+    for name, content in declarations.contents.items():
+        (folder / name).write_bytes(content.replace(b"    [64, 512, 64],\n", b""))
+    fewer = run_fake(tmp_path / "run", declarations=read_declarations(folder))
+    reasons = evaluate(tmp_path / "run", fewer).reasons
     assert "81 cells; the ledger has 90" in reasons
     assert "1134 groups; the ledger has 1260" in reasons
 

@@ -143,3 +143,10 @@ def test_a_full_disk_stops_the_run_and_leaves_whole_evidence(tmp_path):
 def test_a_folder_that_cannot_be_written_is_said_so():
     with pytest.raises(AuditError, match="cannot be written"):
         Evidence(Path("/dev/null/run"), ABOUT, {})
+
+
+def test_a_system_that_cannot_lock_says_so_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(AuditError, match=r"cannot lock a run's folder .*: run parity and ledger on Linux or macOS"):
+        Evidence(tmp_path, ABOUT, {})
+    assert not (tmp_path / MANIFEST).exists()

@@ -13,9 +13,8 @@ from alphabet_audit.runtimes import cpu_runtime
 from alphabet_audit.tolerances import Reading, Tolerance, judge
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_testing.audit.broken_runtimes import BROKEN, make_broken
-from alphabet_testing.audit.fake_bench import AUDIT
 
-RULES = read_declarations(AUDIT).tolerances
+RULES = read_declarations().tolerances
 WITHOUT_NUMBERS = ("crash", "the reference in disguise")
 REDUCED = {case.gate: case for case in PLANS["reduced"]}
 
@@ -67,7 +66,7 @@ def test_what_is_no_number_never_passes(bad):
     for found, plain in ((spoiled, zero), (zero, spoiled)):
         reading = compare("logits", found, plain, zero.double(), RULES, "logits")
         assert not reading.holds
-        assert reading.strain == math.inf
+        assert reading.limit_share == math.inf
         assert judge([reading]) == "fail"
     assert not Reading("logits", "logits", bad, 0.0, 1.0).holds
     assert not Reading("logits", "logits", 0.0, 0.0, math.nan).holds

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
 from alphabet_audit.evidence import MANIFEST, RECORDS, read_records
-from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, FakeClock, Silence, run_fake
+from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeClock, SilentListener, run_fake
 
 KILLS = 20
 
@@ -33,30 +33,31 @@ def count_lines(folder):
 def kill_at_work(folder, records, delay):
     """Start or resume the run, and kill it some moments after it has written so many records."""
     command = [sys.executable, "-m", "alphabet_testing.audit.fake_bench"]
-    environment = {**os.environ, "RUN": str(folder), "SCOPE": "same-width"}
+    environment = {**os.environ, "RUN": str(folder), "SCOPE": "all"}
     before = count_lines(folder)
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     while count_lines(folder) < before + records and process.poll() is None:
         time.sleep(0.001)
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
-    _, complaints = process.communicate()
-    assert process.returncode == -signal.SIGKILL, (process.returncode, complaints)
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, (process.returncode, errors)
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     """SIGKILL at random moments; the same command resumes until it is done."""
     moments = random.Random(6)
-    for _ in range(KILLS):  # of some 240 records
+    for _ in range(KILLS):  # of some 2,100 records, so that the run outlasts all kills on a busy machine too
         kill_at_work(tmp_path, moments.randint(1, 11), moments.uniform(0.0, 0.02))
-    run_fake(tmp_path, "same-width")
+    run_fake(tmp_path)
     records = read(tmp_path)
     assert set(Counter((record["key"], record["number"]) for record in of(records, "group")).values()) == {1}
-    assert len(of(records, "group")) == 20 * 7
+    assert len(of(records, "group")) == 200 * 7
     assert len(of(records, "session")) > KILLS // 2  # most were killed at work, some before they had begun
     assert of(records, "resume")
-    found = evaluate(tmp_path, read_declarations(AUDIT))
-    assert (found.status, found.reasons) == ("partial", ())
+    found = evaluate(tmp_path, read_declarations())
+    assert (found.status, found.reasons) == ("pass", ())
 
 
 class Interrupting(FakeClock):
@@ -66,10 +67,10 @@ class Interrupting(FakeClock):
         super().__init__()
         self.at = at
 
-    def measure(self, arm, repeats):
+    def measure(self, call, repeats):
         if self.measured == self.at:
             raise KeyboardInterrupt
-        return super().measure(arm, repeats)
+        return super().measure(call, repeats)
 
 
 def test_an_interruption_keeps_every_finished_group(tmp_path):
@@ -79,7 +80,7 @@ def test_an_interruption_keeps_every_finished_group(tmp_path):
     run_fake(tmp_path, "same-width")
     after = read(tmp_path)
     assert after[: len(before)] == before
-    assert evaluate(tmp_path, read_declarations(AUDIT)).status == "partial"
+    assert evaluate(tmp_path, read_declarations()).status == "partial"
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path):
@@ -133,7 +134,7 @@ def test_evidence_of_another_environment_is_not_resumed(tmp_path):
         run_fake(tmp_path, "same-width", environment={**ENVIRONMENT, "versions": {"torch": "2.9.1"}})
 
 
-class Listening(Silence):
+class Listening(SilentListener):
     def __init__(self):
         self.begun, self.rows = None, []
 
@@ -144,10 +145,10 @@ class Listening(Silence):
         self.rows.append(row["key"])
 
 
-def test_whoever_watches_hears_of_every_row_once_and_of_what_is_left(tmp_path):
+def test_the_listener_hears_of_every_row_once_and_of_what_is_left(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run_fake(tmp_path, "same-width", watch=(first := Listening()), clock=Interrupting(300))
-    run_fake(tmp_path, "same-width", watch=(second := Listening()))
+        run_fake(tmp_path, "same-width", listener=(first := Listening()), clock=Interrupting(300))
+    run_fake(tmp_path, "same-width", listener=(second := Listening()))
     assert first.begun == (0, 20)
     assert second.begun == (len(first.rows), 20)
     assert len({*first.rows, *second.rows}) == len(first.rows) + len(second.rows) == 20
@@ -159,4 +160,4 @@ def test_the_manifest_is_sealed_row_by_row(tmp_path):
     manifest = json.loads((tmp_path / MANIFEST).read_text())
     assert manifest["finished"] is False
     assert manifest["records"] > 0
-    assert any("not finished" in reason for reason in evaluate(tmp_path, read_declarations(AUDIT)).reasons)
+    assert any("not finished" in reason for reason in evaluate(tmp_path, read_declarations()).reasons)

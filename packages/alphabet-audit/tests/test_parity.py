@@ -8,22 +8,21 @@ import sys
 
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
-from alphabet_audit.cases import PLANS
+from alphabet_audit.cases import INTERPRETED, NATIVE, PLANS, expected_cases
 from alphabet_audit.declarations import FILES
 from alphabet_audit.evidence import Evidence, encode
 from alphabet_audit.manifest import make_manifest
 from alphabet_audit.outcomes import Outcome, read_outcome, skip_case
 from alphabet_audit.parity import judge_outcomes, record_parity, run_interpreted
-from alphabet_audit.parity_plan import INTERPRETED, NATIVE, expected_cases
 from alphabet_audit.quantities import GATE_QUANTITIES
 from alphabet_audit.runtimes import triton_runtime
 from alphabet_audit.screen import parity_table
 from alphabet_audit.tolerances import judge
 from alphabet_testing.audit.evidence_copy import read_run
-from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, HASH, FakeBench
+from alphabet_testing.audit.fake_bench import ENVIRONMENT, HASH, FakeBench, skip_sync
 from rich.console import Console
 
-DECLARED = read_declarations(AUDIT)
+DECLARED = read_declarations()
 
 
 def fake_outcomes(wrong=frozenset(), interpreted=True):
@@ -40,7 +39,7 @@ def fake_outcomes(wrong=frozenset(), interpreted=True):
 
 def record(folder, outcomes):
     manifest = make_manifest("parity", "cpu", ENVIRONMENT, DECLARED)
-    with Evidence(folder, manifest, DECLARED.contents) as evidence:
+    with Evidence(folder, manifest, DECLARED.contents, skip_sync) as evidence:
         return record_parity(outcomes, evidence, lambda outcome: None)
 
 
@@ -68,7 +67,7 @@ def test_on_a_gpu_all_gates_can_pass(tmp_path):
             readings = bench.readings(case.key, GATE_QUANTITIES[case.gate])
             outcomes.append(Outcome(case, name, judge(readings), readings))
     manifest = make_manifest("parity", "cuda", environment, DECLARED)
-    with Evidence(tmp_path, manifest, DECLARED.contents) as evidence:
+    with Evidence(tmp_path, manifest, DECLARED.contents, skip_sync) as evidence:
         record_parity(iter(outcomes), evidence, lambda outcome: None)
     assert evaluate(tmp_path, DECLARED).status == "pass"
 
@@ -136,6 +135,7 @@ def test_the_interpreter_must_be_chosen_before_python_starts(monkeypatch):
         triton_runtime("cpu")
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_leaves_its_gates_failed(tmp_path):
     outcomes = list(run_interpreted(tmp_path / "nowhere"))
     assert [outcome.case for outcome in outcomes] == list(PLANS["reduced"])
@@ -143,19 +143,18 @@ def test_a_process_that_dies_leaves_its_gates_failed(tmp_path):
     assert "designs.toml cannot be read" in outcomes[0].detail
 
 
+@pytest.mark.slow
 def test_the_kernels_pass_a_gate_through_the_interpreter():
     """One case in its own process, as the command runs them all."""
     code = (
-        "import sys; from pathlib import Path; from alphabet_audit import read_declarations\n"
+        "from alphabet_audit import read_declarations\n"
         "from alphabet_audit.cases import PLANS; from alphabet_audit.gates import run_case\n"
         "from alphabet_audit.runtimes import triton_runtime\n"
-        "rules = read_declarations(Path(sys.argv[1])).tolerances\n"
+        "rules = read_declarations().tolerances\n"
         "case = next(case for case in PLANS['reduced'] if case.gate == 'forward')\n"
         "outcome = run_case(triton_runtime('cpu'), case, rules)\n"
         "print(outcome.verdict, outcome.detail)"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(AUDIT)], env=environment, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "pass"

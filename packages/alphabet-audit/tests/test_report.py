@@ -13,10 +13,9 @@ from alphabet_audit.evidence import RECORDS, read_records
 from alphabet_audit.pictures import draw_samples, shade
 from alphabet_audit.report import write_report
 from alphabet_testing.audit.evidence_copy import read_run
-from alphabet_testing.audit.fake_bench import AUDIT, ENVIRONMENT, FakeBench, run_fake
+from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console
 
-PAPER = AUDIT / "reference" / "paper_ledger.csv"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -52,7 +51,7 @@ def outline(page):
 @pytest.fixture(scope="module")
 def page(whole_run, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    write_report(whole_run, read_declarations(AUDIT), PAPER, out)
+    write_report(whole_run, read_declarations(), out)
     return out
 
 
@@ -93,7 +92,7 @@ def test_the_markdown_has_a_line_per_design_and_names_devices(page):
 def test_failures_and_reasons_are_shown(tmp_path):
     broken = "same-width 32/512/64 s5 step"
     declarations = run_fake(tmp_path, "same-width", crashing={broken})
-    write_report(tmp_path, declarations, PAPER, tmp_path)
+    write_report(tmp_path, declarations, tmp_path)
     text = " ".join((tmp_path / "report.html").read_text().split())
     assert "status=fail" in text
     assert "out of memory" in text
@@ -104,7 +103,7 @@ def test_failures_and_reasons_are_shown(tmp_path):
 def test_what_evidence_says_cannot_become_markup(tmp_path):
     environment = {**ENVIRONMENT, "device": {"type": "cpu", "name": "<script>alert(1)</script>"}}
     declarations = run_fake(tmp_path, "same-width", environment=environment)
-    write_report(tmp_path, declarations, PAPER, tmp_path)
+    write_report(tmp_path, declarations, tmp_path)
     assert "<script>" not in (tmp_path / "report.html").read_text()
 
 
@@ -114,8 +113,8 @@ def test_a_ratio_without_its_samples_is_not_shown(tmp_path):
     lost = "same-width 32/512/64 gru step"
     run.records = [each for each in run.records if (each["kind"], each.get("key")) != ("group", lost)]
     run.write(tmp_path)
-    write_report(tmp_path, declarations, PAPER, tmp_path)
-    assert "without its samples" in (tmp_path / "report.html").read_text()
+    write_report(tmp_path, declarations, tmp_path)
+    assert "its samples are missing" in (tmp_path / "report.html").read_text()
 
 
 def test_a_damaged_run_has_no_report(tmp_path):
@@ -124,12 +123,12 @@ def test_a_damaged_run_has_no_report(tmp_path):
     run.records[40].pop("key")
     run.write(tmp_path)
     with pytest.raises(AuditError, match=r"is damaged: record 40 \(\w+\) has no key"):
-        write_report(tmp_path, declarations, PAPER, tmp_path)
+        write_report(tmp_path, declarations, tmp_path)
 
 
 def test_only_a_ledger_has_a_report(tmp_path):
     with pytest.raises(AuditError, match="is not the folder of a run"):
-        write_report(tmp_path, read_declarations(AUDIT), PAPER, tmp_path)
+        write_report(tmp_path, read_declarations(), tmp_path)
 
 
 def test_colours_are_white_at_one_and_symmetric():
@@ -153,7 +152,7 @@ class Slower(FakeBench):
 
     def prepare(self, row, execution):
         found = super().prepare(row, execution)
-        return type(found)(found.seconds * (2.0 if row.opponent == "gru" else 1.0), found.readings)
+        return type(found)(found.seconds * (2.0 if row.family == "gru" else 1.0), found.readings)
 
 
 def test_a_comparison_marks_what_noise_does_not_explain(tmp_path, whole_run):
@@ -161,10 +160,10 @@ def test_a_comparison_marks_what_noise_does_not_explain(tmp_path, whole_run):
     environment = {**ENVIRONMENT, "versions": {**ENVIRONMENT["versions"], "torch": "2.14.0"}}
     run_fake(tmp_path / "two", "same-width", environment=environment, bench=Slower)
     found = compare_runs(tmp_path / "one", tmp_path / "two", declarations)
-    assert {change.opponent for change in found.changes if change.clear} == {"gru"}
+    assert {change.family for change in found.changes if change.clear} == {"gru"}
     assert len(found.changes) == 18
     assert all(
-        change.factor == pytest.approx(2.0 if change.opponent == "gru" else 1.0, rel=0.02) for change in found.changes
+        change.factor == pytest.approx(2.0 if change.family == "gru" else 1.0, rel=0.02) for change in found.changes
     )
     assert "versions: torch: 2.13.0 -> 2.14.0" in found.remarks
     console = Console(width=130, record=True, file=io.StringIO())

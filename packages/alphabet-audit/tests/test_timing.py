@@ -27,8 +27,8 @@ def test_repeats_fill_the_target_and_no_more_than_they_must(seconds):
 class Hiccup(FakeClock):
     """The first measurement is interrupted for a tenth of a second."""
 
-    def measure(self, arm, repeats):
-        return super().measure(arm, repeats) + (0.1 if self.measured == 1 else 0.0)
+    def measure(self, call, repeats):
+        return super().measure(call, repeats) + (0.1 if self.measured == 1 else 0.0)
 
 
 def test_one_interruption_does_not_decide_the_repeats():
@@ -36,7 +36,7 @@ def test_one_interruption_does_not_decide_the_repeats():
     assert count_repeats(samples, 0.025) in (25, 26)
 
 
-def test_a_slow_arm_is_called_no_more_than_twice_for_its_calibration():
+def test_a_slow_call_is_made_no_more_than_twice_for_its_calibration():
     calls = []
     calibrate_repeats(FakeClock(), lambda: calls.append(1) or 0.5, 0.025)
     assert len(calls) == 2
@@ -44,8 +44,8 @@ def test_a_slow_arm_is_called_no_more_than_twice_for_its_calibration():
 
 def test_blocks_are_timed_in_the_order_that_is_recorded():
     called = []
-    arms = {"A": lambda: called.append("A") or 1.0, "B": lambda: called.append("B") or 2.0}
-    pair = Pair(arms, {"A": 2, "B": 1})
+    calls = {"A": lambda: called.append("A") or 1.0, "B": lambda: called.append("B") or 2.0}
+    pair = Pair(calls, {"A": 2, "B": 1})
     assert {name: len(taken) for name, taken in warm_up(FakeClock(), pair, PROTOCOL).items()} == {"A": 5, "B": 5}
     assert called == ["A"] * 5 + ["B"] * 5
     called.clear()
@@ -61,7 +61,7 @@ def test_groups_begin_where_they_are_told_to():
     assert [number for number, *_ in run_groups(FakeClock(), pair, 3, PROTOCOL, first=5)] == [5, 6]
 
 
-def test_a_ratio_is_the_opponents_time_per_call_by_alphabets():
+def test_a_ratio_is_the_familys_time_per_call_by_alphabets():
     group = {"order": "ABBA", "seconds": [0.02, 0.09, 0.11, 0.02], "repeats": {"A": 10, "B": 5}}
     assert group_ratio(group) == pytest.approx(10.0)
     mirrored = {"order": "BAAB", "seconds": [0.09, 0.02, 0.02, 0.11], "repeats": {"A": 10, "B": 5}}

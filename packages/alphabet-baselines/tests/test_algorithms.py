@@ -8,7 +8,7 @@ import torch
 from alphabet_baselines import FAMILIES, fft, s4d, selective_scan
 from alphabet_baselines.diagonal import STATIC_SCANS
 from alphabet_core.pairs import from_complex
-from alphabet_testing.controls import CASES, DEFINITIONS, algorithms_here, draw, make_control
+from alphabet_testing.families import CASES, DEFINITIONS, algorithms_here, draw, make_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -33,8 +33,8 @@ def gradients(model, values):
 @pytest.mark.parametrize(("family", "choice", "algorithm"), PAIRS, ids=lambda value: str(value))
 def test_logits_and_gradients_equal_the_definition(family, choice, algorithm, length):
     values = draw(2, length)
-    definition = make_control(family, choice, algorithm=DEFINITIONS[family])
-    model = make_control(family, choice, algorithm=algorithm)
+    definition = make_model(family, choice, algorithm=DEFINITIONS[family])
+    model = make_model(family, choice, algorithm=algorithm)
     torch.testing.assert_close(model(values), definition(values), rtol=1e-10, atol=1e-11)
     expected = gradients(definition, values)
     for name, gradient in gradients(model, values).items():
@@ -43,7 +43,7 @@ def test_logits_and_gradients_equal_the_definition(family, choice, algorithm, le
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_state_dict_fits_every_algorithm(family):
-    states = [make_control(family, algorithm=name, seed=3).state_dict() for name in algorithms_here(family)]
+    states = [make_model(family, algorithm=name, seed=3).state_dict() for name in algorithms_here(family)]
     for state in states[1:]:
         assert list(state) == list(states[0])
         assert all(torch.equal(state[name], states[0][name]) for name in state)
@@ -52,7 +52,7 @@ def test_a_state_dict_fits_every_algorithm(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_algorithm_is_visible(family):
     for name in algorithms_here(family):
-        assert f"algorithm={name}" in repr(make_control(family, algorithm=name))
+        assert f"algorithm={name}" in repr(make_model(family, algorithm=name))
 
 
 def complex_of(parameter):
@@ -61,7 +61,7 @@ def complex_of(parameter):
 
 @pytest.mark.parametrize("choice", FAMILIES["s4d"].choices)
 def test_s4d_is_the_recurrence_of_its_paper(choice):
-    mixer, u = make_control("s4d", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    mixer, u = make_model("s4d", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
     pairs = choice[1] // 2
     step = np.exp(mixer.log_step.detach().numpy())[:, None]
     pole = -np.exp(mixer.log_decay.detach().numpy()) + 1j * mixer.frequency.detach().numpy()
@@ -77,7 +77,7 @@ def test_s4d_is_the_recurrence_of_its_paper(choice):
 
 @pytest.mark.parametrize("choice", FAMILIES["s5"].choices)
 def test_s5_is_the_multi_input_recurrence_of_its_paper(choice):
-    mixer, u = make_control("s5", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    mixer, u = make_model("s5", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
     pole = -np.exp(mixer.log_decay.detach().numpy()) + 1j * mixer.frequency.detach().numpy()
     step = np.exp(mixer.log_step.detach().numpy())
     gain = ((np.exp(pole * step) - 1.0) / pole)[:, None] * complex_of(mixer.input)
@@ -91,7 +91,7 @@ def test_s5_is_the_multi_input_recurrence_of_its_paper(choice):
 
 @pytest.mark.parametrize("choice", FAMILIES["lru"].choices)
 def test_lru_is_the_recurrence_of_its_paper(choice):
-    mixer, u = make_control("lru", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
+    mixer, u = make_model("lru", choice).backbone.blocks[-1].mixer, draw(1, 17, 5)[0].numpy()
     nu, theta = mixer.nu.detach().numpy(), mixer.theta.detach().numpy()
     transition, gamma = np.exp(-np.exp(nu) + 1j * np.exp(theta)), np.exp(mixer.log_gamma.detach().numpy())
     state, expected = np.zeros_like(transition), []
@@ -104,7 +104,7 @@ def test_lru_is_the_recurrence_of_its_paper(choice):
 
 def tokens_reached(family, choice, length=80):
     """Which offsets t - s of the input a backbone's output at t depends on."""
-    backbone, values = make_control(family, choice).backbone, draw(4, length, seed=9).requires_grad_()
+    backbone, values = make_model(family, choice).backbone, draw(4, length, seed=9).requires_grad_()
     middle = length // 2
     backbone(values, None)[:, middle].square().sum().backward()
     return (middle - values.grad.abs().sum(dim=(0, 2)).nonzero().flatten()).tolist()
@@ -119,7 +119,7 @@ def test_convolutions_reach_what_their_depth_kernel_and_dilation_say():
 
 def test_cnn1d_and_tcn_are_sums_over_taps():
     values = draw(1, 12)
-    cnn, tcn = make_control("cnn1d").backbone, make_control("tcn").backbone
+    cnn, tcn = make_model("cnn1d").backbone, make_model("tcn").backbone
     features = loop_convolution(values, cnn.layers[0], reach=(-1, 0, 1)).relu()
     features = loop_convolution(features, cnn.layers[1], reach=(-1, 0, 1)).relu()
     torch.testing.assert_close(cnn(values, None), features)
@@ -142,7 +142,7 @@ def loop_convolution(values, layer, reach):
 
 
 def test_attention_is_its_formula():
-    model, values = make_control("transformer", (2, 4)).backbone.blocks[0].attention, draw(1, 6, 5)
+    model, values = make_model("transformer", (2, 4)).backbone.blocks[0].attention, draw(1, 6, 5)
     weights = model.project.weight.detach().numpy()
     query, key, value = (values[0].numpy() @ part.T for part in np.split(weights, 3))
     mixed = []
@@ -155,12 +155,12 @@ def test_attention_is_its_formula():
 
 
 def test_the_transformer_knows_the_order_of_tokens():
-    model, values = make_control("transformer"), draw(1, 8)
+    model, values = make_model("transformer"), draw(1, 8)
     assert not torch.allclose(model(values), model(values.flip(1)), atol=1e-6)
 
 
 def test_the_transformer_block_is_its_formula():
-    block, values = make_control("transformer").backbone.blocks[0], draw(1, 6, 5)
+    block, values = make_model("transformer").backbone.blocks[0], draw(1, 6, 5)
     attended = values + block.attention(F.layer_norm(values, (5,)), None)
     hidden = F.layer_norm(attended, (5,)) @ block.expand.weight.T + block.expand.bias
     expected = attended + F.gelu(hidden) @ block.contract.weight.T + block.contract.bias
@@ -169,14 +169,14 @@ def test_the_transformer_block_is_its_formula():
 
 @pytest.mark.parametrize("family", ["s4d", "s5", "lru"])
 def test_the_residual_block_is_its_formula(family):
-    block, values = make_control(family).backbone.blocks[0], draw(1, 6, 5)
+    block, values = make_model(family).backbone.blocks[0], draw(1, 6, 5)
     mixed = F.gelu(block.mixer(F.layer_norm(values, (5,))))
     expected = values + mixed * torch.sigmoid(mixed @ block.gate.weight.T + block.gate.bias)
     torch.testing.assert_close(block(values), expected)
 
 
 def test_mamba_is_the_block_of_its_paper():
-    mixer, values = make_control("mamba").backbone.mixer, draw(1, 9, 5)
+    mixer, values = make_model("mamba").backbone.mixer, draw(1, 9, 5)
     inputs, gate = (values @ mixer.in_proj.weight.T).chunk(2, dim=-1)
     padded = F.pad(inputs, (0, 0, 2, 0))
     taps = mixer.conv1d.weight[:, 0]
@@ -194,7 +194,7 @@ def test_mamba_is_the_block_of_its_paper():
 
 @pytest.mark.parametrize(("family", "algorithm"), [(f, a) for f in ("s5", "lru", "s4d") for a in algorithms_here(f)])
 def test_modes_that_vanish_at_once_do_no_harm(family, algorithm):
-    model = make_control(family, algorithm=algorithm).float()
+    model = make_model(family, algorithm=algorithm).float()
     mixer = model.backbone.blocks[0].mixer
     with torch.no_grad():
         (mixer.nu if family == "lru" else mixer.log_decay).fill_(12.0)
@@ -206,7 +206,7 @@ def test_modes_that_vanish_at_once_do_no_harm(family, algorithm):
 
 @pytest.mark.parametrize("algorithm", ["fft", "vandermonde"])
 def test_float32_gradients_of_slow_s4d_modes_keep_their_digits(algorithm):
-    exact = make_control("s4d", algorithm=algorithm)
+    exact = make_model("s4d", algorithm=algorithm)
     with torch.no_grad():
         exact.backbone.blocks[0].mixer.log_decay -= 5.0
     rough = copy.deepcopy(exact).float()
@@ -261,16 +261,16 @@ def test_gradients_of_the_convolution():
 
 def test_a_lost_carry_between_chunks_is_seen(monkeypatch):
     values = draw(1, 2 * s4d.CHUNK)
-    expected = make_control("s4d", algorithm="sequential")(values)
+    expected = make_model("s4d", algorithm="sequential")(values)
     monkeypatch.setattr(s4d, "scan_associative", lambda transition, drive: torch.zeros_like(drive))
-    assert not torch.allclose(make_control("s4d", algorithm="vandermonde")(values), expected, atol=1e-6)
+    assert not torch.allclose(make_model("s4d", algorithm="vandermonde")(values), expected, atol=1e-6)
 
 
 def test_a_circular_instead_of_a_causal_convolution_is_seen(monkeypatch):
     values = draw(1, 32)
-    expected = make_control("s4d", algorithm="sequential")(values)
+    expected = make_model("s4d", algorithm="sequential")(values)
     monkeypatch.setattr(fft, "padded_length", lambda length: length)
-    assert not torch.allclose(make_control("s4d", algorithm="fft")(values), expected, atol=1e-6)
+    assert not torch.allclose(make_model("s4d", algorithm="fft")(values), expected, atol=1e-6)
 
 
 def test_an_adjoint_that_forgets_the_future_is_seen(monkeypatch):
@@ -285,7 +285,7 @@ def test_an_adjoint_that_forgets_the_future_is_seen(monkeypatch):
 
 
 def test_a_dropped_key_mask_is_seen(monkeypatch):
-    model, values = make_control("transformer"), draw(2, 8)
+    model, values = make_model("transformer"), draw(2, 8)
     valid = torch.arange(8) < torch.tensor([[8], [4]])
     expected = model(values, valid=valid)
     attend = F.scaled_dot_product_attention

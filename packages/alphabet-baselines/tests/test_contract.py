@@ -6,7 +6,7 @@ import pytest
 import torch
 from alphabet_baselines import FAMILIES, METADATA, build
 from alphabet_core import AlphabetError, TrainingStep, value_checks
-from alphabet_testing.controls import CASES, CHANNELS, OUTPUTS, draw, make_control
+from alphabet_testing.families import CASES, CHANNELS, OUTPUTS, draw, make_model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 @every_case
 @pytest.mark.parametrize(("batch", "length"), [(1, 1), (2, 3), (4, 40)])
 def test_any_batch_and_length_gives_one_row_of_logits_each(family, choice, batch, length):
-    logits = make_control(family, choice)(draw(batch, length))
+    logits = make_model(family, choice)(draw(batch, length))
     assert logits.shape == (batch, OUTPUTS)
     assert torch.isfinite(logits).all()
 
@@ -26,7 +26,7 @@ def test_any_batch_and_length_gives_one_row_of_logits_each(family, choice, batch
 def test_no_single_parameter_is_inactive(family, choice):
     reached = {}
     for seed in range(6):  # a ReLU may be off, or a frequency start at zero; what is inactive is so for all weights
-        model = make_control(family, choice, seed=seed)
+        model = make_model(family, choice, seed=seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter += 0.05 * torch.randn_like(parameter)
@@ -40,13 +40,13 @@ def test_no_single_parameter_is_inactive(family, choice):
 @pytest.mark.parametrize("family", ["cnn1d", "tcn", "transformer", "s4d", "s5", "lru"])
 def test_every_token_has_a_gradient(family):
     values = draw().requires_grad_()
-    make_control(family)(values).square().sum().backward()
+    make_model(family)(values).square().sum().backward()
     assert bool((values.grad.abs().sum(dim=-1) > 0).all())
 
 
 @every_family
 def test_gradients_are_the_derivatives(family):
-    model, values = make_control(family, width=3), draw(2, 6).requires_grad_()
+    model, values = make_model(family, width=3), draw(2, 6).requires_grad_()
     parameters = tuple(model.parameters())
 
     def logits(values, *_):
@@ -58,7 +58,7 @@ def test_gradients_are_the_derivatives(family):
 @every_family
 @given(seed=st.integers(0, 2**16), places=st.lists(st.integers(0, 9), max_size=8))
 def test_invalid_tokens_anywhere_never_change_the_logits(family, seed, places):
-    model = make_control(family, seed=seed % 3, metadata=METADATA)
+    model = make_model(family, seed=seed % 3, metadata=METADATA)
     values, step = draw(2, 9, seed=seed), torch.rand(2, 9, dtype=torch.float64)
     observed = torch.rand(2, 9, CHANNELS) < 0.8
     expected = model(values, time_delta=step, observed=observed)
@@ -76,7 +76,7 @@ def test_invalid_tokens_anywhere_never_change_the_logits(family, seed, places):
 
 @every_case
 def test_rows_of_different_length_are_read_alone(family, choice):
-    model, values = make_control(family, choice), draw(3, 12)
+    model, values = make_model(family, choice), draw(3, 12)
     valid = torch.arange(12) < torch.tensor([12, 5, 1]).unsqueeze(1)
     together = model(values, valid=valid)
     for row, length in enumerate((12, 5, 1)):
@@ -86,7 +86,7 @@ def test_rows_of_different_length_are_read_alone(family, choice):
 
 @every_family
 def test_a_sequence_without_a_valid_token_gets_the_head_bias(family):
-    model, values = make_control(family), draw(2, 7)
+    model, values = make_model(family), draw(2, 7)
     valid = torch.tensor([[True] * 7, [False] * 7])
     logits = model(values, valid=valid)
     torch.testing.assert_close(logits[1], model.head.bias)
@@ -96,7 +96,7 @@ def test_a_sequence_without_a_valid_token_gets_the_head_bias(family):
 
 @every_family
 def test_what_is_not_observed_is_not_read(family):
-    model, values = make_control(family, metadata=("observed",)), draw(2, 8)
+    model, values = make_model(family, metadata=("observed",)), draw(2, 8)
     observed = torch.rand(2, 8, CHANNELS) < 0.6
     spoiled = torch.where(observed, values, torch.nan)
     torch.testing.assert_close(model(values, observed=observed), model(spoiled, observed=observed), rtol=0, atol=0)
@@ -104,7 +104,7 @@ def test_what_is_not_observed_is_not_read(family):
 
 @every_family
 def test_metadata_channels_are_seen(family):
-    model, values = make_control(family, metadata=METADATA), draw(2, 8)
+    model, values = make_model(family, metadata=METADATA), draw(2, 8)
     step = torch.rand(2, 8, dtype=torch.float64) * 5.0
     observed = values > 0  # zero where it is missing: only the indicators can tell it from a true zero
     zeroed = torch.where(observed, values, 0.0)
@@ -114,7 +114,7 @@ def test_metadata_channels_are_seen(family):
 
 
 def test_time_goes_on_while_tokens_are_invalid():
-    model, values = make_control("gru", metadata=("time_delta",)), draw(1, 6)
+    model, values = make_model("gru", metadata=("time_delta",)), draw(1, 6)
     step = torch.tensor([[9.0, 1.0, 2.0, 3.0, 4.0, 5.0]], dtype=torch.float64)
     valid = torch.tensor([[False, True, False, False, True, True]])
     merged = torch.tensor([[1.0, 2.0 + 3.0 + 4.0, 5.0]], dtype=torch.float64)
@@ -124,7 +124,7 @@ def test_time_goes_on_while_tokens_are_invalid():
 
 
 def test_a_mask_that_hides_nothing_changes_no_step():
-    model, values = make_control("gru", metadata=("time_delta",)), draw(2, 6)
+    model, values = make_model("gru", metadata=("time_delta",)), draw(2, 6)
     step = torch.rand(2, 6, dtype=torch.float64)
     step[:, 0] = 1e17  # a sum of steps would swallow the others
     full = torch.ones(2, 6, dtype=torch.bool)
@@ -134,7 +134,7 @@ def test_a_mask_that_hides_nothing_changes_no_step():
 
 
 def test_on_a_unit_grid_an_invalid_token_takes_one_unit():
-    model, values = make_control("gru", metadata=("time_delta",)), draw(1, 4)
+    model, values = make_model("gru", metadata=("time_delta",)), draw(1, 4)
     valid = torch.tensor([[True, False, False, True]])
     step = torch.tensor([[1.0, 3.0]], dtype=torch.float64)
     torch.testing.assert_close(model(values, valid=valid), model(values[:, [0, 3]], time_delta=step))
@@ -143,9 +143,9 @@ def test_on_a_unit_grid_an_invalid_token_takes_one_unit():
 @every_family
 def test_half_precision_is_refused_in_words(family):
     with pytest.raises(
-        AlphabetError, match=r"controls compute in torch\.float32 or torch\.float64; this one is torch\.float16"
+        AlphabetError, match=r"the families compute in torch\.float32 or torch\.float64; this model is torch\.float16"
     ):
-        make_control(family).half()(draw().half())
+        make_model(family).half()(draw().half())
 
 
 @every_family
@@ -161,7 +161,7 @@ def test_a_family_builds_under_any_default_dtype(family):
 @every_family
 def test_a_clock_that_would_be_ignored_is_refused(family):
     with pytest.raises(AlphabetError, match=r"time_delta is given.*metadata=\('time_delta',\)"):
-        make_control(family)(draw(1, 3), time_delta=torch.ones(1, 3, dtype=torch.float64))
+        make_model(family)(draw(1, 3), time_delta=torch.ones(1, 3, dtype=torch.float64))
 
 
 BAD = {
@@ -184,7 +184,7 @@ def test_bad_input_is_refused_in_the_words_of_the_core(family, fault):
     spoil, message = BAD[fault]
     arguments = spoil(draw())
     with pytest.raises(AlphabetError, match=message):
-        make_control(family, metadata=METADATA)(arguments.pop("values"), **arguments)
+        make_model(family, metadata=METADATA)(arguments.pop("values"), **arguments)
 
 
 @every_family
@@ -192,14 +192,14 @@ def test_unchecked_a_nan_reaches_the_logits(family):
     values = draw(2, 8)
     values[0, 3, 1] = torch.nan
     with value_checks(False):
-        logits = make_control(family)(values)
+        logits = make_model(family)(values)
     assert torch.isnan(logits[0]).all()
     assert torch.isfinite(logits[1]).all()
 
 
 @every_case
 def test_only_the_acausal_families_look_ahead(family, choice):
-    model, values = make_control(family, choice).backbone, draw(1, 12)
+    model, values = make_model(family, choice).backbone, draw(1, 12)
     later = values.clone()
     later[:, 9:] += 1.0
     moved = (model(values, None) - model(later, None)).abs().amax(dim=(0, 2))
@@ -210,7 +210,7 @@ def test_only_the_acausal_families_look_ahead(family, choice):
 @every_family
 def test_one_seed_gives_one_model_and_one_training(family):
     def train():
-        model = make_control(family, seed=5).float()
+        model = make_model(family, seed=5).float()
         step = TrainingStep(model)
         return [float(step(draw(4, 9, seed=k).float(), torch.arange(4) % OUTPUTS)) for k in range(3)], model
 
@@ -223,7 +223,7 @@ def test_one_seed_gives_one_model_and_one_training(family):
 
 @every_family
 def test_float32_logits_are_close_to_float64(family):
-    model, values = make_control(family, width=16), draw(4, 64)
+    model, values = make_model(family, width=16), draw(4, 64)
     exact = model(values)
     rough = model.float()(values.float()).double()
     # A few hundred roundings of 6e-8 relative to logits of order one.

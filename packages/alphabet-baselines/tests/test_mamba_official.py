@@ -16,7 +16,7 @@ from alphabet_baselines.mamba import MambaMixer
 from alphabet_baselines.mamba_official import from_official, to_official
 from alphabet_baselines.selective_scan import SELECTIVE_SCANS
 from alphabet_core import AlphabetError
-from alphabet_testing.controls import draw, make_control
+from alphabet_testing.families import draw, make_model
 
 PARTS = ("mamba_ssm", "causal_conv1d", "einops", "triton")
 MISSING = [name for name in PARTS if importlib.util.find_spec(name) is None]
@@ -129,12 +129,12 @@ def test_a_fresh_official_module_is_like_ours(official):
         torch.testing.assert_close(parameter.mean(), expected.mean(), rtol=0.15, atol=0.05)
 
 
-def test_the_whole_control_runs_on_the_official_module(official):
-    control, values = make_control("mamba").float(), draw(2, 12).float()
+def test_the_whole_model_runs_on_the_official_module(official):
+    model, values = make_model("mamba").float(), draw(2, 12).float()
     valid = torch.arange(12) < torch.tensor([[12], [7]])
-    expected = control(values, valid=valid)
-    control.backbone.mixer = to_official(control.backbone.mixer, slow(official))
-    torch.testing.assert_close(control(values, valid=valid), expected, **CLOSE)
+    expected = model(values, valid=valid)
+    model.backbone.mixer = to_official(model.backbone.mixer, slow(official))
+    torch.testing.assert_close(model(values, valid=valid), expected, **CLOSE)
 
 
 def test_an_official_module_of_other_proportions_is_refused(official):

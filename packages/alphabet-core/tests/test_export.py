@@ -14,21 +14,28 @@ def trained_size():
     return model
 
 
-def test_exported_program_takes_any_batch_and_length(trained_size):
-    program = export_program(trained_size).module()
+@pytest.fixture(scope="module")
+def exported(trained_size):
+    return export_program(trained_size)
+
+
+@pytest.mark.slow
+def test_exported_program_takes_any_batch_and_length(trained_size, exported):
+    program = exported.module()
     for batch, length in SHAPES:
         values = torch.randn(batch, length, 2)
         with torch.no_grad():
             torch.testing.assert_close(program(values), trained_size(values), rtol=0, atol=1e-6)
 
 
-def test_exported_graph_has_no_complex_number(trained_size):
-    program = export_program(trained_size)
-    kinds = {node.meta["val"].dtype for node in program.graph.nodes if hasattr(node.meta.get("val"), "dtype")}
+@pytest.mark.slow
+def test_exported_graph_has_no_complex_number(exported):
+    kinds = {node.meta["val"].dtype for node in exported.graph.nodes if hasattr(node.meta.get("val"), "dtype")}
     assert kinds
     assert not any(kind.is_complex for kind in kinds)
 
 
+@pytest.mark.slow
 def test_onnx_file_is_small_and_agrees_for_any_batch_and_length(trained_size, tmp_path):
     import onnxruntime
 

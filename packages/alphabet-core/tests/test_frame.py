@@ -73,24 +73,26 @@ def test_gradient_in_the_tangent_is_right_at_and_away_from_zero(scale):
 
 
 def drift_over_ten_thousand_steps(frame):
-    generator, worst = torch.Generator().manual_seed(1), 0.0
+    """The departure from orthonormality every 500 steps of the largest size that Adam takes at recipe B."""
+    generator = torch.Generator().manual_seed(1)
     for step in range(10_000):
         with torch.no_grad():
             frame.tangent += 3e-3 / TANGENT_SCALE * torch.randn(64, 32, generator=generator)
         frame.rebase()
         if step % 500 == 499:
-            worst = max(worst, departure(frame().detach()))
-    return worst
+            yield departure(frame().detach())
 
 
 # The promise is 1e-5; the gate is tighter, between what is measured with the Newton-Schulz step and without it.
 DRIFT_GATE = 1e-6
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_leave_the_frame_orthonormal():
-    assert drift_over_ten_thousand_steps(Frame(64, 16)) < DRIFT_GATE
+    assert max(drift_over_ten_thousand_steps(Frame(64, 16))) < DRIFT_GATE
 
 
+@pytest.mark.slow
 def test_the_gate_sees_a_missing_correction():
     class Uncorrected(Frame):
         @torch.no_grad()
@@ -98,7 +100,7 @@ def test_the_gate_sees_a_missing_correction():
             self.base.copy_(self._moved())
             self.tangent.zero_()
 
-    assert drift_over_ten_thousand_steps(Uncorrected(64, 16)) > DRIFT_GATE
+    assert any(drift > DRIFT_GATE for drift in drift_over_ten_thousand_steps(Uncorrected(64, 16)))
 
 
 def test_a_fixed_frame_is_a_copy():

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from alphabet_core.grid import ClockGrid
+from alphabet_core.definition import describe_by_definition
+from alphabet_core.grid import LIFT_OFFSETS, SNAP, ClockGrid
 from alphabet_testing.models import build_model
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 seeds = st.integers(0, 2**20)
@@ -73,6 +74,42 @@ def later_tokens(steps, valid):
     return later
 
 
+NEAR_SNAP = torch.tensor([1e-7, 5e-7, 9e-7, 2e-6], dtype=torch.float64)
+
+
+def draw_near_snap(seed, length):
+    """Sequences whose instants are shared or nearly so: many steps are zero, or about as long as the snap distance."""
+    generator = torch.Generator().manual_seed(seed)
+    values, steps, observed, valid = draw(seed, length)
+    if seed % 2:
+        steps = steps.ceil()  # then taps and lags meet instants too
+    shape = steps.shape
+    nearly = NEAR_SNAP[torch.randint(0, len(NEAR_SNAP), shape, generator=generator)]
+    steps = torch.where(torch.rand(shape, generator=generator) < 0.3, nearly, steps)
+    steps[torch.rand(shape, generator=generator) < 0.3] = 0.0
+    return values, steps, observed, valid
+
+
+def is_ambiguous(steps):
+    """Whether some query is as far from an instant as the snap distance, up to rounding, which then decides."""
+    clock = steps.cumsum(dim=1)
+    offsets = torch.tensor([*LIFT_OFFSETS, -1, -2], dtype=clock.dtype)
+    distance = (clock.unsqueeze(1) - clock.unsqueeze(2)).unsqueeze(-1) + offsets
+    return bool(((distance.abs() - SNAP).abs() < 1e-12).any())
+
+
+@given(seeds, st.integers(1, 25), st.booleans(), st.sampled_from(["full", "one-scan", "no-synthesis"]))
+def test_shared_and_nearly_shared_instants_are_read_as_the_definition_reads_them(seed, length, masked, variant):
+    values, steps, observed, valid = draw_near_snap(seed, length)
+    assume(not is_ambiguous(steps))
+    side_inputs = {"time_delta": steps} | ({"observed": observed, "valid": valid} if masked else {})
+    model = build_model(variant)
+    found = model.describe(values, **side_inputs).detach()
+    expected = torch.from_numpy(describe_by_definition(model, values, **side_inputs))
+    torch.testing.assert_close(found, expected, rtol=0, atol=5e-12)  # fifty roundings of numbers of order one
+
+
+@pytest.mark.slow
 @given(seeds, st.integers(1, 25), st.booleans(), st.sampled_from(["full", "one-scan", "no-synthesis"]))
 def test_values_of_later_tokens_at_an_instant_change_neither_outputs_nor_gradients(seed, length, masked, variant):
     values, steps, observed, valid = draw(seed, length)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, AlphabetError, scan_sequential, value_checks
 from alphabet_core.definition import describe_by_definition, logits_by_definition
+from alphabet_testing.gradients import assert_gradients_are_derivatives
 from alphabet_testing.models import build_model
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,16 +68,28 @@ def test_gradients_of_every_parameter_and_input_are_right(variant, kind):
     model = build_model(variant, width=4, modes=2, outputs=2)
     values, side_inputs = draw(kind, batch=1, length=10)  # long enough that the outermost taps look inside
     steps = side_inputs.pop("time_delta", None)
-    names = [name for name, _ in model.named_parameters()]
-    parameters = [p.detach().clone().requires_grad_() for _, p in model.named_parameters()]
-    inputs = [values.requires_grad_(), *([] if steps is None else [(steps + 0.05).detach().requires_grad_()])]
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    inputs = [values, *([] if steps is None else [steps + 0.05])]
 
     def logits(*arguments):
         given_inputs = dict(zip(("values", "time_delta"), arguments[: len(inputs)], strict=False))
         given_parameters = dict(zip(names, arguments[len(inputs) :], strict=True))
         return torch.func.functional_call(model, given_parameters, (), {**given_inputs, **side_inputs})
 
-    assert torch.autograd.gradcheck(logits, (*inputs, *parameters))
+    assert_gradients_are_derivatives(logits, (*inputs, *parameters))
+
+
+@pytest.mark.parametrize("planted", [1e-4, 1.0])
+def test_a_wrong_gradient_is_seen(planted):
+    model = build_model(width=4, modes=2, outputs=2)
+    weight = model.project.weight
+
+    def logits(weight, values):
+        right = torch.func.functional_call(model, {"project.weight": weight}, (values,))
+        return right + planted * (weight - weight.detach()).sum() if weight.requires_grad else right
+
+    with pytest.raises(AssertionError, match="not close"):
+        assert_gradients_are_derivatives(logits, (weight, draw("plain", batch=1, length=10)[0]))
 
 
 @given(seeds, st.integers(1, 30), st.integers(1, 20))
@@ -171,6 +184,7 @@ def test_a_batch_with_no_valid_token_gives_the_bias():
     assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters())
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_sequences_of_a_batch_do_not_influence_each_other(seed):
     model = build_model()
@@ -201,14 +215,16 @@ def test_the_same_seed_builds_the_same_model():
     assert all(one[name].equal(other[name]) for name in one)
 
 
-def test_compiled_model_agrees():
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "everything"])
+def test_compiled_model_agrees(kind):
     # Dynamo with its plain backend: tracing and guards are what can differ, code generation is torch's own business.
+    # The second length makes the graph dynamic, the third has more than one chunk.
     model = build_model(dtype=torch.float32)
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     for length in (19, 20, 40):
-        for kind in ("plain", "everything"):
-            values, side_inputs = draw(kind, length=length, dtype=torch.float32)
-            torch.testing.assert_close(compiled(values, **side_inputs), model(values, **side_inputs))
+        values, side_inputs = draw(kind, length=length, dtype=torch.float32)
+        torch.testing.assert_close(compiled(values, **side_inputs), model(values, **side_inputs))
 
 
 def test_what_is_no_configuration_or_scan_is_refused():

@@ -72,6 +72,7 @@ def test_value_checks_can_be_switched_off_and_come_back(arguments, words):
         call(arguments)
 
 
+@pytest.mark.slow
 def test_compilation_leaves_value_checks_out():
     model = build_model(channels=3, dtype=torch.float32)
     compiled = torch.compile(model, backend="eager", fullgraph=True)

@@ -127,5 +127,9 @@ def test_mistakes_are_named():
         population_moments(ma_spectrum([1.0]), complex(0.1, 1.0))
     with pytest.raises(AlphabetError, match="step"):
         frequency_response(complex(-1, 0), torch.zeros(1), step=0.0)
+
+
+@pytest.mark.slow
+def test_a_spectrum_that_no_grid_resolves_is_named():
     with pytest.raises(AlphabetError, match="spectrum"):
         population_moments(ar_spectrum([1 - 1e-7]), complex(-0.1, 0.0))

@@ -17,6 +17,7 @@ def draw(seed, length, *, batch=2, dtype=torch.float64):
     return values, observed, valid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(seed=st.integers(0, 2**20), sizes=chunkings, masked=st.booleans())
 def test_any_chunking_equals_the_whole_pass_on_every_prefix(variant, seed, sizes, masked):

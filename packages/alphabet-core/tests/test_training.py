@@ -58,6 +58,7 @@ def test_microbatches_give_the_whole_batch_step(microbatch):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(SEEDS, st.floats(1e-4, 0.3))
 def test_training_keeps_poles_stable_and_frames_orthonormal(seed, rate):
     model = build_model()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from alphabet_cpu.arithmetic import accumulate_outer, allocate, clear, copy, multiply_rows, sigmoid
-from alphabet_cpu.lanes import broadcast, load, splat, store, total
+from alphabet_cpu.kernels.arithmetic import Rows, accumulate_outer, allocate, clear, copy, multiply_rows, sigmoid
+from alphabet_cpu.kernels.lanes import broadcast, load, splat, store, total
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
@@ -48,10 +48,10 @@ def test_operators_mix_lanes_and_scalars():
 
 @given(rows=st.integers(1, 40), inner=st.integers(1, 70), blocks=st.integers(1, 3))
 def test_products_of_rows_are_matrix_products(rows, inner, blocks):
-    room = rows + 8
-    x, matrix = draw(room, inner), draw(inner, 16 * blocks, seed=1)
-    out = np.full((room, 16 * blocks), 7.0, np.float32)
-    multiply_rows(x.ravel(), 0, inner, matrix.ravel(), 16 * blocks, out.ravel(), 0, rows)
+    count = rows + 8
+    x, matrix = draw(count, inner), draw(inner, 16 * blocks, seed=1)
+    out = np.full((count, 16 * blocks), 7.0, np.float32)
+    multiply_rows(Rows(x.ravel(), 0, inner), matrix.ravel(), Rows(out.ravel(), 0, 16 * blocks), rows)
     np.testing.assert_allclose(out[:rows], x[:rows] @ matrix, rtol=1e-4, atol=1e-4)
     assert (out[-(-rows // 8) * 8 :] == 7.0).all()  # nothing behind the last group of eight is touched
 
@@ -61,7 +61,7 @@ def test_outer_products_accumulate(rows, inner, blocks):
     left, right = draw(rows, 8 * inner), draw(rows, 16 * blocks, seed=1)
     out = draw(8 * inner, 16 * blocks, seed=2)
     expected = out + left.T @ right
-    accumulate_outer(left.ravel(), 0, 8 * inner, right.ravel(), 0, 16 * blocks, rows, out.ravel())
+    accumulate_outer(Rows(left.ravel(), 0, 8 * inner), Rows(right.ravel(), 0, 16 * blocks), rows, out.ravel())
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -77,8 +77,8 @@ def test_lanes_are_copied_and_cleared():
 
 
 @given(count=st.integers(0, 300))
-def test_room_begins_a_cache_line_and_is_zero(count):
-    room = allocate(count)
-    assert room.shape == (count,)
-    assert room.ctypes.data % 64 == 0
-    assert not room.any()
+def test_a_buffer_begins_a_cache_line_and_is_zero(count):
+    buffer = allocate(count)
+    assert buffer.shape == (count,)
+    assert buffer.ctypes.data % 64 == 0
+    assert not buffer.any()

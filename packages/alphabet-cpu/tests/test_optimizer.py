@@ -5,9 +5,10 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
-from alphabet_core.fused import read_adamw_settings
+from alphabet_core.fused import AdamWSettings, read_adamw_settings
 from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
-from alphabet_cpu.trainer import list_moving
+from alphabet_cpu.kernels.optimizer import COUNT, GRADIENT, MEAN, SQUARE, STEPS, VALUES
+from alphabet_cpu.trainer import adamw_table
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.sizes import SIZES
 from alphabet_testing.trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients
@@ -30,7 +31,7 @@ def test_updates_are_torchs(sizes, recipe):
     for seed in range(1, 6):
         for step in (fused, plain):
             set_gradients(step.model, seed)
-            assert list_moving(step.optimizer) is not None
+            assert adamw_table(step.optimizer) is not None
             step.update()
         assert not fused.model.direct.frame.tangent.any()
     assert_equal(fused, plain, atol=3e-6)
@@ -110,10 +111,10 @@ def test_only_torch_takes_other_settings():
         assert read_adamw_settings(fused.optimizer) is None
         fused.optimizer.param_groups[0][name] = False
     assert read_adamw_settings(fused.optimizer) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
-    assert list_moving(fused.optimizer) is not None
+    assert adamw_table(fused.optimizer) is not None
     fused.model.head.bias.grad = None
-    assert list_moving(fused.optimizer) is None
-    assert list_moving(CpuTrainer(make_model()).optimizer) is None  # the first step, before there is any state
+    assert adamw_table(fused.optimizer) is None
+    assert adamw_table(CpuTrainer(make_model()).optimizer) is None  # the first step, before there is any state
 
 
 def test_gradients_that_are_not_finite_end_as_they_do_in_torch():
@@ -132,16 +133,17 @@ def test_planted_faults_in_the_update_are_seen(fault, monkeypatch):
     fused, plain = make_pair(RECIPES["B"])
     move, rebase = trainer.clip_and_move, trainer.rebase
 
-    def broken_move(table, clip, rate, beta_1, beta_2, epsilon, decay):
+    def broken_move(table, clip_norm, settings):
+        settings = AdamWSettings(*settings)
         if fault == "clip":
-            clip *= 2
+            clip_norm *= 2
         elif fault == "rate":
-            rate *= 1.01
+            settings = settings._replace(learning_rate=settings.learning_rate * 1.01)
         elif fault == "decay":
-            decay *= 100
+            settings = settings._replace(weight_decay=settings.weight_decay * 100)
         elif fault == "moments":
-            table = table[:, [0, 1, 3, 2, 4, 5]]
-        move(table, clip, rate, beta_1, beta_2, epsilon, decay)
+            table = table[:, [VALUES, GRADIENT, SQUARE, MEAN, STEPS, COUNT]]
+        move(table, clip_norm, tuple(settings))
 
     monkeypatch.setattr(trainer, "clip_and_move", broken_move)
     if fault == "frame":

@@ -1,4 +1,4 @@
-"""Benchmarks of the kernels, and ratios to the reference that must hold on any machine."""
+"""Benchmarks of the kernels, and ratios of times that hold on any machine."""
 
 import copy
 
@@ -29,18 +29,21 @@ def test_complete_step_speed(benchmark, anchor):
     assert torch.isfinite(benchmark.pedantic(step, (values, targets), rounds=10, warmup_rounds=2))
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_inference_is_much_faster_than_the_reference(anchor):
     model, values, _ = anchor
     runtime = CpuRuntime(model)
     with torch.no_grad(), value_checks(False):
-        assert interleaved_ratio(lambda: model(values), lambda: runtime(values), rounds=9) > 3.0  # measured here: 10
+        assert interleaved_ratio(lambda: model(values), lambda: runtime(values), rounds=9) > 3.0  # measured: 10
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_complete_step_is_much_faster_than_the_reference(anchor):
     model, values, targets = anchor
     plain, fused = TrainingStep(copy.deepcopy(model)), CpuTrainer(copy.deepcopy(model))
+    fused(values, targets), fused(values, targets)  # the first step is torch's, the second compiles the update
     ratio = interleaved_ratio(lambda: plain(values, targets), lambda: fused(values, targets), rounds=9)
-    assert ratio > 2.5  # measured here: 7
+    assert ratio > 2.5  # measured: 7
 
 
 def test_a_token_in_a_stream(benchmark, anchor):
@@ -49,6 +52,7 @@ def test_a_token_in_a_stream(benchmark, anchor):
     assert stream.tokens >= 1
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_token_in_a_stream_is_much_faster_than_the_cores(anchor):
     mine, core, token = CpuStream(anchor[0]), StreamingAlphabet(anchor[0]), torch.ones(1, 1, 2)
     values = token[0, 0].numpy()
@@ -57,23 +61,24 @@ def test_a_token_in_a_stream_is_much_faster_than_the_cores(anchor):
         for _ in range(20):
             mine.push(values)
 
-    assert interleaved_ratio(lambda: core.feed(token), push_twenty, rounds=99) > 3.0  # one against twenty: 15 measured
+    assert interleaved_ratio(lambda: core.feed(token), push_twenty, rounds=99) > 3.0  # one against twenty; measured: 15
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_time_is_linear_in_length(anchor):
     model, values, _ = anchor
     runtime = CpuRuntime(model)
     short, long = values[:2].repeat(1, 8, 1), values[:2].repeat(1, 64, 1)
     with value_checks(False):
-        assert interleaved_ratio(lambda: runtime(long), lambda: runtime(short), rounds=7) < 12.0  # 8 times the tokens
+        assert interleaved_ratio(lambda: runtime(long), lambda: runtime(short), rounds=9) < 12.0  # 8 times the tokens
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_time_per_token_is_flat(anchor):
     runtime = CpuRuntime(anchor[0])
     short, long = torch.randn(128, 512, 2), torch.randn(1, 65536, 2)
     with value_checks(False):
-        # Measured on two free cores: 1.1. Where other tests take one of them, the threads of a split sequence wait.
-        assert 0.4 < interleaved_ratio(lambda: runtime(long), lambda: runtime(short), rounds=9) < 2.5
+        assert 0.4 < interleaved_ratio(lambda: runtime(long), lambda: runtime(short), rounds=9) < 2.5  # measured: 1.0
 
 
 def test_a_second_thread_does_not_hold_up_one_long_sequence(anchor):
@@ -89,4 +94,6 @@ def test_a_second_thread_does_not_hold_up_one_long_sequence(anchor):
             ratio = interleaved_ratio(lambda: run(1), lambda: run(2), rounds=9)
     finally:
         torch.set_num_threads(threads)
-    assert ratio > 0.3  # measured on two free cores: 1.8; where other work takes them, the threads wait for each other
+    # Measured on two free cores: 1.8. Where other work takes them the threads wait for each other, and on a single core
+    # they take turns; but a thread that waits soon gives its processor away.
+    assert ratio > 0.3

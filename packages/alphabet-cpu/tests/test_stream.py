@@ -1,12 +1,14 @@
 """CpuStream against the core's stream and the whole pass."""
 
+import copy
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, StreamingAlphabet, value_checks
-from alphabet_cpu import CpuRuntime, CpuStream, stream, streaming
+from alphabet_cpu import CpuRuntime, CpuStream
+from alphabet_cpu.kernels.stream_kernels import PAST, feed_tokens
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_testing.sizes import SIZES
 from hypothesis import given
@@ -33,15 +35,16 @@ def test_a_chunk_of_any_length_gives_the_whole_pass(sizes, masks):
 def test_it_does_not_matter_how_a_stream_is_cut(cuts, masks, seed):
     model = make_model(3, 24, 7, 2)
     values, given_masks = make_batch(1, 90, 3, masks, seed=seed)
-    mine, core = CpuStream(model), StreamingAlphabet(model)
+    # In float64: entries reach 6, where the roundings of two streams in float32 add up to more than 1e-6.
+    mine, exact = CpuStream(model), StreamingAlphabet(copy.deepcopy(model).double())
     edges = [0, *sorted(cuts), 90]
     for start, stop in pairwise(edges):
         part = {name: mask[:, start:stop] for name, mask in given_masks.items()}
-        for one in (mine, core):
-            one.feed(values[:, start:stop], **part)
-        assert mine.tokens == core.tokens == stop
+        mine.feed(values[:, start:stop], **part)
+        exact.feed(values[:, start:stop].double(), **part)
+        assert mine.tokens == exact.tokens == stop
         if stop:
-            assert (mine.describe() - core.describe()).abs().max() < 1e-6
+            assert (mine.describe() - exact.describe()).abs().max() < 1e-6
 
 
 def test_tokens_one_by_one_equal_the_core_at_every_time():
@@ -63,7 +66,7 @@ def test_a_stream_goes_on_from_its_saved_state(tmp_path):
     assert later.tokens == 33
     wanted = CpuStream(model).feed(values[:, :33]).feed(values[:, 33:])
     assert torch.equal(later.feed(values[:, 33:]).logits(), wanted.logits())
-    with pytest.raises(AlphabetError, match=r"state\['memory'\] must look like float32"):
+    with pytest.raises(AlphabetError, match=r"state\['memory'\] must be float32 of shape"):
         CpuStream(make_model(3, 24, 7, 2)).restore(later.state())
     with pytest.raises(AlphabetError, match="state must have the entries"):
         later.restore({"tokens": torch.tensor(3)})
@@ -73,27 +76,27 @@ def test_a_stream_goes_on_from_its_saved_state(tmp_path):
 def test_any_array_of_the_right_length_is_a_token(kind):
     model, values = make_model(), np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)[:, ::2]
     one, wanted = CpuStream(model), CpuStream(model).feed(torch.from_numpy(values.copy()).unsqueeze(0))
-    compiled = len(streaming.feed_tokens.overloads)
+    compiled = len(feed_tokens.overloads)
     for token in values:
         fixed = token.copy()
         fixed.flags.writeable = False
         kinds = {"list": token.tolist(), "strided": token, "read-only": fixed, "double": token.astype(np.float64)}
         one.push(kinds.get(kind, torch.from_numpy(token.copy())))
     assert (one.logits() - wanted.logits()).abs().max() < 1e-6
-    assert len(streaming.feed_tokens.overloads) == compiled  # none of them made it compile again
+    assert len(feed_tokens.overloads) == compiled  # none of them made it compile again
 
 
 def test_a_token_allocates_nothing():
     @njit
-    def feed_often(times, values, mask, arguments):
+    def feed_often(times, values, mask, state):
         tokens = 0
         for _ in range(times):
-            tokens = streaming.feed_tokens(values, mask, mask, tokens, *arguments)
+            tokens = feed_tokens(values, mask, mask, tokens, state)
 
     def allocations(times):
         one = CpuStream(make_model())
         before = rtsys.get_allocation_stats().alloc
-        feed_often(times, np.ones(2, np.float32), np.ones(1, np.uint8), one._all)
+        feed_often(times, np.ones(2, np.float32), np.ones(1, np.uint8), one._state)
         return rtsys.get_allocation_stats().alloc - before
 
     _nrt_python.memsys_enable_stats()
@@ -160,7 +163,7 @@ def test_mistakes_say_what_to_do():
         one.push([1.0, 2.0, 3.0])
     with pytest.raises(AlphabetError, match="token must be finite"):
         one.push([1.0, np.nan])
-    with pytest.raises(AlphabetError, match="values must hold one stream; got 2"):
+    with pytest.raises(AlphabetError, match="values must hold one stream; got a batch of 2"):
         one.feed(torch.randn(2, 5, 2))
     with pytest.raises(AlphabetError, match="a stream runs on a regular grid"):
         one.feed(torch.randn(1, 5, 2), time_delta=torch.ones(1, 5))
@@ -178,7 +181,7 @@ def test_a_fault_in_any_part_of_the_memory_is_seen(part):
     found = CpuStream(model).feed(values[:, :20])
     memory = getattr(found, f"_{part}")
     if part == "marks":
-        memory[0, stream.PAST - 3] = 0
+        memory[0, PAST - 3] = 0
     else:
         memory[...] *= 1.01
     found.feed(values[:, 20:])
@@ -186,6 +189,7 @@ def test_a_fault_in_any_part_of_the_memory_is_seen(part):
         assert (found.logits() - model(values)).abs().max() > 1e-5
 
 
+@pytest.mark.slow
 def test_a_million_tokens_keep_their_precision():
     torch.manual_seed(0)
     model = Alphabet(AlphabetConfig(channels=1, width=16, modes=4, outputs=3))

@@ -9,8 +9,8 @@ import pytest
 import torch
 from alphabet_core import read_sequence
 from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer
-from alphabet_cpu.batch import LONG, read_batch, run_batch
-from alphabet_cpu.memory import claim
+from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
+from alphabet_cpu.kernels.memory import claim
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
 from alphabet_testing.models import make_batch, make_model
@@ -19,7 +19,7 @@ from numba import njit
 
 
 def test_several_callers_split_at_once():
-    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, LONG, 1)
+    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, SPLIT_FROM_TOKENS, 1)
     read, weights = read_batch(read_sequence(values, channels=1, like=values)), fold_and_pack(model)
     wanted = run_batch(read, weights, 1).logits
     with ThreadPoolExecutor(4) as pool:  # more callers and workers than there are processors
@@ -40,6 +40,7 @@ def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch
     assert used == [threads]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe to test on Linux alone")
 def test_a_forked_child_can_go_on():
     code = (

@@ -1,4 +1,4 @@
-"""compile_kernel, resources and the arguments of execute: what they say, and what they say of mistakes."""
+"""compile_kernel and the arguments of execute: what they return, and what they say about mistakes."""
 
 import dataclasses
 import subprocess
@@ -7,15 +7,15 @@ import sys
 import numpy as np
 import pytest
 import triton
-from alphabet_ptx import PtxError, compile_kernel, execute, resources
+from alphabet_ptx import PtxError, compile_kernel, execute
 from alphabet_testing.ptx import kernels
-from alphabet_testing.ptx.kernels import blank, normal, pointers
+from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 
 ADD = {**pointers("x y out"), "n": "i32"}
 
 
 def compile_add(**options):
-    return compile_kernel(kernels.add_kernel, ADD, {"BLOCK": 256}, **options)
+    return compile_once(kernels.add_kernel, ADD, {"BLOCK": 256}, **options)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])
@@ -68,44 +68,16 @@ def test_mistakes_in_a_compilation_are_named(changes, reason):
         compile_kernel(arguments.pop("kernel"), arguments.pop("signature"), arguments.pop("constants"), **arguments)
 
 
-def test_resources_are_plausible():
-    found = resources(compile_add())
-    assert 8 <= found.registers <= 40
-    assert (found.stack, found.spill_stores, found.spill_loads, found.shared) == (0, 0, 0, 0)
-    assert found.instructions["LDG"] >= 2
-    assert found.instructions["STG"] >= 1
-    assert found.instructions["EXIT"] >= 1
-    assert found.instructions["FADD"] == 2  # 256 elements on 128 threads
-
-
-def test_a_kernel_with_too_few_registers_spills():
-    signature, constants = pointers("x out"), {"N": 4096}
-    roomy = resources(compile_kernel(kernels.spilling_kernel, signature, constants, warps=1))
-    tight = resources(compile_kernel(kernels.spilling_kernel, signature, constants, warps=1, maxnreg=64))
-    assert (roomy.spill_stores, roomy.spill_loads) == (0, 0)
-    assert roomy.registers > 64 >= tight.registers
-    assert tight.spill_stores > 0
-    assert tight.spill_loads > 0
-    assert tight.stack > 0
-
-
-def test_a_missing_tool_is_named(monkeypatch, tmp_path):
-    compiled = compile_add()
-    monkeypatch.setattr(triton, "__file__", str(tmp_path / "__init__.py"))
-    with pytest.raises(PtxError, match="resources needs cuobjdump"):
-        resources(compiled)
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"n": None}, "argument n must be a i32; got NoneType"),
+        ({"n": None}, "argument n must have type i32; got NoneType"),
         ({"n": 2**40}, "integer of 32 bits"),
         ({"n": 1.5}, "integer of 32 bits"),
         ({"n": np.zeros(3)}, "n must be a number"),
         ({"x": np.zeros(256)}, "argument x must have dtype float32 for .*got float64"),
         ({"x": np.zeros((256, 2), np.float32)[:, 0]}, "x must be contiguous"),
-        ({"x": 5}, "x must be a .fp32; got int"),
+        ({"x": 5}, "x must have type .fp32; got int"),
         ({"z": 1}, r"unknown \['z'\]"),
     ],
 )

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from alphabet_ptx import compile_kernel, execute
+from alphabet_ptx import execute
 from alphabet_testing.ptx import kernels
-from alphabet_testing.ptx.kernels import blank, normal, pointers
+from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ def scan_in_complex(ar, ai, br, bi, axis, reverse):
 )
 def test_associative_scan(kernel, axis, shape, reverse, arch):
     constants = {"T": shape[axis], "M": shape[3 - axis], "REVERSE": reverse}
-    compiled = compile_kernel(kernel, pointers("ar ai br bi hr hi"), constants, arch=arch)
+    compiled = compile_once(kernel, pointers("ar ai br bi hr hi"), constants, arch=arch)
     inputs = [normal(*shape, seed=seed, scale=0.6) for seed in range(4)]
     real, imaginary = blank(*shape), blank(*shape)
     launch(compiled, shape[0], [*inputs, real, imaginary])
@@ -49,7 +49,7 @@ def test_associative_scan(kernel, axis, shape, reverse, arch):
 @settings(max_examples=12)
 @given(length=st.integers(1, 200))
 def test_scan_with_a_carry_at_any_length(length):
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.carried_scan_kernel, {**pointers("decay x y"), "T": "i32"}, {"M": 8, "BT": 64}, warps=4
     )
     decay, x, y = np.linspace(0.1, 0.99, 8, dtype=np.float32), normal(8, length), blank(8, length)
@@ -63,14 +63,14 @@ def test_scan_with_a_carry_at_any_length(length):
 @settings(max_examples=12)
 @given(length=st.integers(1, 700))
 def test_elementwise_with_a_mask_at_any_length(length):
-    compiled = compile_kernel(kernels.add_kernel, {**pointers("x y out"), "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.add_kernel, {**pointers("x y out"), "n": "i32"}, {"BLOCK": 256})
     x, y, out = normal(length), normal(length, seed=1), blank(length)
     launch(compiled, math.ceil(length / 256), [x, y, out, length])
     assert (out == x + y).all()
 
 
 def test_transcendental_functions():
-    compiled = compile_kernel(kernels.functions_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.functions_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
     x = np.concatenate([normal(200, scale=3), np.float32([0, -0.0, 1e-3, 1e5, -1e6, 3e4])])
     out, v = blank(13, len(x)), x.astype(np.float64)
     launch(compiled, 1, [x, out, len(x)])
@@ -89,7 +89,7 @@ def test_transcendental_functions():
 
 
 def test_libdevice_functions():
-    compiled = compile_kernel(kernels.libdevice_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.libdevice_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
     x = normal(256, scale=2)
     out, v = blank(6, 256), x.astype(np.float64)
     launch(compiled, 1, [x, out, 256])
@@ -102,7 +102,7 @@ def test_libdevice_functions():
 
 
 def test_float64_arithmetic():
-    compiled = compile_kernel(kernels.double_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.double_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
     x, out = normal(200), blank(200)
     launch(compiled, 1, [x, out, 200])
     v = x.astype(np.float64)
@@ -113,7 +113,7 @@ def test_float64_arithmetic():
 
 @pytest.mark.parametrize("columns", [1, 31, 200, 256])
 def test_softmax(columns):
-    compiled = compile_kernel(kernels.softmax_rows_kernel, {**pointers("x out"), "columns": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.softmax_rows_kernel, {**pointers("x out"), "columns": "i32"}, {"BLOCK": 256})
     x, out = normal(3, columns, scale=4), blank(3, columns)
     launch(compiled, 3, [x, out, columns])
     e = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
@@ -123,7 +123,7 @@ def test_softmax(columns):
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions(axis):
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.reduce_kernel, {**pointers("x sums maxima"), "where": "*i32"}, {"ROWS": 32, "COLUMNS": 64, "AXIS": axis}
     )
     x, size = normal(32, 64), 64 if axis == 0 else 32
@@ -136,7 +136,7 @@ def test_reductions(axis):
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_cumulative_sums_and_products(axis):
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.cumsum_kernel, pointers("x out products"), {"ROWS": 32, "COLUMNS": 64, "AXIS": axis}
     )
     x = 1 + normal(32, 64, scale=0.1)
@@ -154,7 +154,7 @@ DOT_ERRORS = {"tf32": 2 * 2.0**-10, "tf32x3": 2.0**-20, "ieee": 2.0**-19}
 @pytest.mark.parametrize("precision", DOT_ERRORS)
 def test_dot_products(precision, stages):
     arch = {"tf32": "sm_89", "tf32x3": "sm_80", "ieee": "sm_90"}[precision]
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.dot_kernel, {**pointers("a b c"), "K": "i32"}, {"M": 32, "N": 32, "BK": 32, "PRECISION": precision},
         arch=arch, stages=stages, divisible=("K",),
     )  # fmt: skip
@@ -171,7 +171,7 @@ def test_dot_products(precision, stages):
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_dot_products_of_half_precision(kind, warps):
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.half_dot_kernel, {**pointers("a b", f"*{kind}"), "c": "*fp32"}, {"M": 32, "N": 32, "K": 32}, warps=warps
     )
     a, b, c = normal(32, 32), normal(32, 32, seed=1), blank(32, 32)
@@ -187,21 +187,21 @@ def test_dot_products_of_half_precision(kind, warps):
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_dot_products_of_float64(arch):
-    compiled = compile_kernel(kernels.double_dot_kernel, pointers("a b c", "*fp64"), {"N": 16}, arch=arch)
+    compiled = compile_once(kernels.double_dot_kernel, pointers("a b c", "*fp64"), {"N": 16}, arch=arch)
     a, b, c = (normal(16, 16, seed=seed).astype(np.float64) for seed in range(3))
     launch(compiled, 1, [a, b, c])
     assert np.abs(c - a @ b).max() < 1e-14
 
 
 def test_transposition():
-    compiled = compile_kernel(kernels.transpose_kernel, pointers("x out"), {"ROWS": 32, "COLUMNS": 64})
+    compiled = compile_once(kernels.transpose_kernel, pointers("x out"), {"ROWS": 32, "COLUMNS": 64})
     x, out = normal(32, 64), blank(64, 32)
     launch(compiled, 1, [x, out])
     assert (out == 2 * x.T).all()
 
 
 def test_gather():
-    compiled = compile_kernel(
+    compiled = compile_once(
         kernels.gather_kernel, {"x": "*fp32", "index": "*i32", "out": "*fp32"}, {"ROWS": 8, "COLUMNS": 64}
     )
     x, out = normal(8, 64), blank(8, 64)
@@ -213,7 +213,7 @@ def test_gather():
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_atomics(arch):
     signature = {**pointers("x bins"), **pointers("totals old", "*i32"), "n": "i32"}
-    compiled = compile_kernel(kernels.histogram_kernel, signature, {"BLOCK": 256}, arch=arch)
+    compiled = compile_once(kernels.histogram_kernel, signature, {"BLOCK": 256}, arch=arch)
     x, bins = normal(600), np.zeros(8, np.float32)
     totals, old = np.array([0, 99, 0, 0, 0], np.int32), np.full(3, -1, np.int32)
     launch(compiled, 3, [x, bins, totals, old, 600])
@@ -226,7 +226,7 @@ def test_atomics(arch):
 
 def test_masks_of_bytes():
     signature = {"x": "*fp32", "mask": "*i1", "observed": "*u8", "out": "*fp32", "n": "i32"}
-    compiled = compile_kernel(kernels.masked_bytes_kernel, signature, {"BLOCK": 256})
+    compiled = compile_once(kernels.masked_bytes_kernel, signature, {"BLOCK": 256})
     rng = np.random.default_rng(0)
     x, mask, observed, out = normal(300), rng.random(300) > 0.5, rng.integers(0, 3, 300).astype(np.uint8), blank(300)
     launch(compiled, 2, {"x": x, "mask": mask, "observed": observed, "out": out, "n": 300})
@@ -234,7 +234,7 @@ def test_masks_of_bytes():
 
 
 def test_integers():
-    compiled = compile_kernel(kernels.integers_kernel, {**pointers("x y out", "*i32"), "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.integers_kernel, {**pointers("x y out", "*i32"), "n": "i32"}, {"BLOCK": 256})
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-(2**20), 2**20, 256, dtype=np.int32) for _ in range(2))
     b[b == 0] = 1
@@ -252,7 +252,7 @@ def test_integers():
 
 
 def test_random_numbers_look_random():
-    compiled = compile_kernel(kernels.random_kernel, {"out": "*fp32", "seed": "i32", "n": "i32"}, {"BLOCK": 256})
+    compiled = compile_once(kernels.random_kernel, {"out": "*fp32", "seed": "i32", "n": "i32"}, {"BLOCK": 256})
     out = blank(1024)
     launch(compiled, 4, [out, 3, 1024])
     assert abs(out.mean() - 0.5) < 4 * np.sqrt((1 + 1 / 12) / 1024)  # uniform plus normal, four standard errors
@@ -261,7 +261,7 @@ def test_random_numbers_look_random():
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_half_precision_arithmetic(arch):
     signature = {"x": "*fp16", "y": "*bf16", "out": "*fp32", "n": "i32"}
-    compiled = compile_kernel(kernels.half_precision_kernel, signature, {"BLOCK": 256}, arch=arch)
+    compiled = compile_once(kernels.half_precision_kernel, signature, {"BLOCK": 256}, arch=arch)
     a, bits = normal(256).astype(np.float16), (normal(256, seed=1).view(np.uint32) >> 16).astype(np.uint16)
     b = (bits.astype(np.uint32) << 16).view(np.float32)
     out = blank(4, 256)
@@ -276,7 +276,7 @@ def test_half_precision_arithmetic(arch):
 
 
 def test_loops_that_depend_on_the_data():
-    compiled = compile_kernel(kernels.collatz_kernel, pointers("x out", "*i32"), {"BLOCK": 1}, warps=1)
+    compiled = compile_once(kernels.collatz_kernel, pointers("x out", "*i32"), {"BLOCK": 1}, warps=1)
     x, out = np.array([1, 7, 27], np.int32), np.zeros(3, np.int32)
     launch(compiled, 3, [x, out])
     assert out.tolist() == [0, 16, 111]
@@ -285,7 +285,7 @@ def test_loops_that_depend_on_the_data():
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cache_hints_and_scalars(arch):
     signature = {**pointers("x y"), "scale": "fp32", "shift": "fp64", "n": "i32"}
-    compiled = compile_kernel(kernels.cached_kernel, signature, {"BLOCK": 512}, arch=arch)
+    compiled = compile_once(kernels.cached_kernel, signature, {"BLOCK": 512}, arch=arch)
     x, y = normal(600), np.ones(600, np.float32)
     launch(compiled, 2, {"x": x, "y": y, "scale": 0.5, "shift": -1.0, "n": 600})
     assert np.allclose(y, 2 * x, atol=1e-6)

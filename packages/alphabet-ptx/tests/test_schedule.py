@@ -288,7 +288,7 @@ def test_idle_threads_may_divide_by_zero():
 
 
 def test_a_kernel_that_does_not_end_is_stopped():
-    with pytest.raises(PtxError, match="no end after 1000 steps"):
+    with pytest.raises(PtxError, match="has not ended after 1000 steps"):
         run("$loop:\nbra $loop;", limit=1000)
 
 

@@ -63,7 +63,6 @@ def check_update(model, device):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize(
     ("sizes", "length", "masks"),
     [(SIZES, LENGTH, "none"), (SIZES, LENGTH, "both"), *((sizes, length, "both") for sizes, length in WIDTHS)],
@@ -77,7 +76,6 @@ def test_everything_is_the_references(sizes, length, masks):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize(("width", "modes"), [(24, 7), (160, 72)])
 def test_logits_are_the_references(width, modes):
     model, (values, given) = make_model(2, width, modes, 3), make_batch(2, 40, 2, "both")
@@ -89,7 +87,6 @@ def test_logits_are_the_references(width, modes):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("pretend_gpu")
 def test_three_training_steps_follow_the_reference():
     device = PtxDevice()
     batches = []
@@ -116,7 +113,6 @@ def test_the_anchors_kernels_neither_spill_nor_use_the_stack(masked):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_caught(name):
     fault = FAULTS[name]

@@ -176,7 +176,7 @@ def test_the_current_device_becomes_the_tensors():
 
 
 @pytest.mark.parametrize("what", ["runtime", "trainer"])
-def test_everything_is_launched_on_the_models_device(what, monkeypatch, pretend_gpu):
+def test_everything_is_launched_on_the_models_device(what, monkeypatch):
     current, model = [], make_model(C, D, M, K)
 
     @contextlib.contextmanager
@@ -214,7 +214,6 @@ def make_trainer(capture=run_eagerly, **options):
     return recorder, TritonTrainer(make_model(C, D, M, K), device=recorder, capture=capture, **options)
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_a_step_is_twenty_launches_in_order():
     recorder, trainer = make_trainer()
     trainer.step(make_batch(B, T, C)[0], torch.arange(B))
@@ -222,7 +221,6 @@ def test_a_step_is_twenty_launches_in_order():
     assert STEP[2:7] == [launch.name for launch in list_inference(trainer.alphabet, B, T, masked=False)]
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_a_step_in_parts_updates_once():
     recorder, trainer = make_trainer(microbatch=2)
     trainer.step(make_batch(5, T, C)[0], torch.arange(5) % K)
@@ -230,7 +228,6 @@ def test_a_step_in_parts_updates_once():
     assert names == 3 * STEP[:-1] + STEP[-1:]
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_a_shape_is_recorded_once_and_replayed_with_its_batch():
     recorded, replayed = [], []
 
@@ -256,7 +253,6 @@ class NoHost(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize("masks", ["none", "both"])
 def test_a_step_asks_the_device_for_nothing_while_it_is_recorded(masks):
     def capture(run, changed):
@@ -273,7 +269,6 @@ def test_a_step_asks_the_device_for_nothing_while_it_is_recorded(masks):
         bool(values.isnan().any())
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_masks_are_part_of_a_recordings_key():
     _, trainer = make_trainer()
     values, given = make_batch(B, T, C, "both")
@@ -283,7 +278,6 @@ def test_masks_are_part_of_a_recordings_key():
     assert [key[3] for key in trainer._recordings] == [True, False]
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():
     _, trainer = make_trainer()
     values, _ = make_batch(B, T, C)
@@ -297,7 +291,6 @@ def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():
     assert len(trainer._recordings) == 1
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_mistakes_are_found_before_anything_is_recorded():
     recorder, trainer = make_trainer()
     values, _ = make_batch(B, T, C)
@@ -311,7 +304,6 @@ def test_mistakes_are_found_before_anything_is_recorded():
     assert trainer._recordings == {}
 
 
-@pytest.mark.usefixtures("pretend_gpu")
 def test_the_optimizers_state_is_torchs_in_name_and_shape():
     _, trainer = make_trainer()
     trainer.step(make_batch(B, T, C)[0], torch.arange(B))

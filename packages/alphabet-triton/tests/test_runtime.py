@@ -38,18 +38,18 @@ REASONS = {
 
 
 @pytest.mark.parametrize("case", REASONS)
-def test_what_the_kernels_do_not_cover_takes_the_reference(case, pretend_gpu):
+def test_what_the_kernels_do_not_cover_takes_the_reference(case):
     make, given, reason = REASONS[case]
     model = make()
     values = make_batch(2, 30, 2)[0].to(model.project.weight.dtype)
-    runtime = TritonRuntime(model)
+    runtime = TritonRuntime(model, device=RecordingDevice())
     assert runtime.path(values, **given).startswith("reference: ")
     assert reason in runtime.path(values, **given)
     with torch.no_grad():
         assert torch.equal(runtime(values, **given), model(values, **given))
 
 
-def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
+def test_a_forward_pass_is_five_launches_in_order():
     recorder = RecordingDevice()
     runtime = TritonRuntime(make_model(), device=recorder, capture=run_eagerly)
     runtime(make_batch(3, 50, 2)[0])
@@ -59,7 +59,7 @@ def test_a_forward_pass_is_five_launches_in_order(pretend_gpu):
     assert stores == [True, False]  # the cascaded bank's trajectory is never written
 
 
-def test_a_shape_is_recorded_once_and_replayed(pretend_gpu):
+def test_a_shape_is_recorded_once_and_replayed():
     recorder, recorded, replayed = RecordingDevice(), [], []
 
     def capture(run, changed):
@@ -80,7 +80,7 @@ def recordings(runtime):
     return list(runtime._recordings.values())
 
 
-def test_a_replay_reads_what_the_call_copied(pretend_gpu):
+def test_a_replay_reads_what_the_call_copied():
     seen = []
 
     def capture(run, changed):

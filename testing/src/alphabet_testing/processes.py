@@ -6,7 +6,7 @@ import sys
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The finished process that ran `code` under some more environment variables; it must succeed."""
+    """The finished process that ran `code` under these environment variables, added to the test's; it must succeed."""
     result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **environment},

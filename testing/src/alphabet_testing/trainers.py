@@ -34,13 +34,14 @@ def assert_trajectories_agree(make_trainer, model, batches, **options):
 
 
 def set_gradients(model, seed, size=0.1):
+    """Give every parameter a random gradient, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         parameter.grad = size * torch.randn(parameter.shape, generator=generator)
 
 
 def tensors_of(step):
-    """Everything that an update changes."""
+    """The tensors that an update changes, by name: parameters, buffers, gradients and the optimizer's state."""
     states = [step.optimizer.state[parameter] for parameter in step.parameters]
     return {
         **dict(step.model.named_parameters()),
@@ -51,6 +52,7 @@ def tensors_of(step):
 
 
 def assert_equal(fused, plain, atol):
+    """Compare everything that an update changes in two trainers."""
     found, wanted = tensors_of(fused), tensors_of(plain)
     assert found.keys() == wanted.keys()
     for name, tensor in wanted.items():
@@ -97,7 +99,7 @@ CHANGES = [
 
 
 def assert_steps_follow(fused, plain, change, *, batch=4, length=30):
-    """Both do a step, are changed, and do three more."""
+    """Compare two trainers that do a step, are changed alike, and do three more."""
     values, _ = make_batch(batch, length, plain.model.config.channels)
     targets = torch.arange(batch) % plain.model.config.outputs
     for step in (fused, plain):

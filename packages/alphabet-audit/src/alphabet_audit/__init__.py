@@ -1,20 +1,28 @@
-"""alphabet-audit: parity gates, paired timing and a ledger that fails closed.
+"""alphabet-audit: parity gates, paired timing, and a ledger whose evaluator passes nothing that it cannot recompute.
 
-cli           the five commands                             declarations  audit/: designs and tolerances
-designs       the 90 cells                                  tolerances    rules, readings, verdicts
-parity        every gate on every runtime                   gates         what agreement means, one room each
-cases         what gates are tried on                       quantities    what each must have read
-runtimes      what is tried                                 interpreted   Triton's interpreter, a process of its own
-ledger        runs and resumes                              plan          what a run will do
-orders, clock, timing                                       the measurement protocol
-arms          the real workbench                            executions    how a family can be run
-choosing      the fastest exact execution                   workbench     what the ledger asks of a bench
-evidence      chained records, manifest                     environment   what a measurement depends on
-evaluate      the verdict                                   checks, schema  what it asks
-report        the page                                      compare       two runs
+What is declared
+  declarations      data/: designs and tolerances            designs           cells and rows
+  tolerances        rules and readings                       quantities        what each gate must read
+  cases             what gates are tried on                  plan              what a ledger will do
+  paper             the paper's ledger                       verdicts          pass, fail, not-run, partial
+What is run
+  parity            every gate on every runtime              gates             one module per kind of comparison
+  runtimes          the fused runtimes                       interpreted       Triton's interpreter, in its own process
+  ledger            runs and resumes                         workbench         what the ledger asks of a bench
+  device_bench      the bench of a real device               arms              what is timed
+  executions        how a family can be run                  execution_choice  the fastest exact one
+  clock, timing, orders, ratios                              the measurement protocol
+  exploring         quick comparisons without evidence       environment       what a measurement depends on
+What is kept and judged
+  evidence          chained records                          manifest          what is settled before them
+  schema            the form of both                         outcomes          what came of a gate
+  evaluate, checks  the verdict
+What is shown
+  cli, screen       the five commands                        report, pictures  the page of a run
+  compare           two runs                                 results           what both of these read
 """
 
-from alphabet_audit.declarations import Declarations, find_audit, read_declarations
+from alphabet_audit.declarations import Declarations, read_declarations
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evaluate import Evaluation, evaluate
 from alphabet_audit.orders import abba_orders
@@ -26,7 +34,6 @@ __all__ = [
     "Evaluation",
     "abba_orders",
     "evaluate",
-    "find_audit",
     "geometric_mean",
     "read_declarations",
 ]

@@ -1,4 +1,4 @@
-"""What the gates are tried on: SPEC section 4, literally, and the same list at shapes that an interpreter can take."""
+"""What the gates are tried on: the full plan at the audit's sizes, and a reduced one that an interpreter can take."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,6 +6,10 @@ from typing import Any
 from alphabet_audit.designs import Design
 
 SEEDS = (7, 11, 19)
+# The runtimes by their names in evidence: alphabet-cpu, and alphabet-triton on a GPU or through Triton's interpreter.
+CPU, NATIVE, INTERPRETED = "cpu", "triton", "triton (interpreted)"
+# The runtime that a ledger times on each device.
+LEDGER_RUNTIMES = {"cpu": CPU, "cuda": NATIVE}
 
 
 @dataclass(frozen=True)
@@ -23,21 +27,21 @@ class Case:
 
     @property
     def shape(self) -> str:
-        """As the table shows it."""
+        """The shape and the modes, as tables show them."""
         return f"{self.batch}/{self.length}/{self.width} M{self.modes}"
 
     @property
     def key(self) -> str:
-        """Its name in the evidence."""
+        """The case's name in evidence."""
         return f"{self.gate} {self.shape} seed {self.seed}"
 
     def to_record(self) -> dict[str, Any]:
-        """For the evidence."""
+        """The fields as evidence holds them."""
         return asdict(self)
 
 
 def design_case(gate: str, design: Design, channels: int, outputs: int, seed: int = SEEDS[0]) -> Case:
-    """A gate at the very shape that the ledger times."""
+    """The case of a gate at the very shape that the ledger times."""
     shape = design.shape
     return Case(gate, shape.batch, shape.length, shape.width, shape.modes, seed, channels, outputs)
 
@@ -70,3 +74,12 @@ PLANS: dict[str, tuple[Case, ...]] = {
         Case("masks", 2, 29, 16, 4, 7),
     ),
 }
+
+
+def expected_cases(device: str) -> dict[tuple[str, str], Case]:
+    """Every case that a parity run on a device must record, by runtime and key.
+
+    Without CUDA the native cases are there too, as not run, and the reduced plan runs through the interpreter.
+    """
+    plans = [(CPU, "full"), (NATIVE, "full"), *([] if device == "cuda" else [(INTERPRETED, "reduced")])]
+    return {(name, case.key): case for name, plan in plans for case in PLANS[plan]}

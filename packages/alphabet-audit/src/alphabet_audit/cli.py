@@ -1,4 +1,4 @@
-"""The command: `alphabet-audit parity | ledger | evaluate | report | compare`."""
+"""The console command `alphabet-audit parity | ledger | evaluate | report | compare`."""
 
 import sys
 from pathlib import Path
@@ -7,78 +7,85 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from alphabet_audit.declarations import find_audit, read_declarations
+from alphabet_audit.declarations import read_declarations
+from alphabet_audit.designs import ALL
 from alphabet_audit.errors import AuditError
-from alphabet_audit.evaluate import FAIL, PARTIAL, PASS, evaluate
+from alphabet_audit.evaluate import evaluate
 from alphabet_audit.evidence import Evidence
 from alphabet_audit.screen import LedgerScreen, parity_table, print_evaluation
+from alphabet_audit.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
 
-# Neither 0 nor 1: a part that holds is no pass, and a mistake in the command is no verdict.
+# A part that holds is neither a pass nor a failure, and a mistake in the command is no verdict at all.
 EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
 MISTAKE, INTERRUPTED = 2, 130
 RUNS = Path("audit-runs")
 TABLE_WIDTH = 130
-HELP = "ALPHABET's systems audit: is a fast runtime right, and how fast is it? Every claim with its evidence."
+HELP = "ALPHABET's systems audit: is a fast runtime right, and how fast is it? Every answer comes with its evidence."
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=HELP)
-Audit = Annotated[Path | None, typer.Option("--audit", help="Folder of designs.toml and tolerances.toml.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder of the run; by default one under audit-runs/.")]
+AUDIT_HELP = "Folder with designs.toml and tolerances.toml, in place of the package's own."
+OUT_HELP = "Folder to write to; by default one under audit-runs/, or for a report the run's own."
+ROW_HELP = "all, same-width, parameter-matched, or one design such as 'same-width 32/512/64'."
+Audit = Annotated[Path | None, typer.Option("--audit", help=AUDIT_HELP)]
+Out = Annotated[Path | None, typer.Option("--out", help=OUT_HELP)]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
 
 @app.command()
 def parity(audit: Audit = None, out: Out = None) -> None:
-    """Every gate for every runtime on this machine; the exit code is the verdict."""
+    """Try every gate on every runtime that this machine can run; the exit code is the verdict."""
     from alphabet_audit.environment import describe_environment, require_plain_float32
     from alphabet_audit.manifest import make_manifest
     from alphabet_audit.parity import judge_outcomes, record_parity, run_parity
     from alphabet_audit.runtimes import choose_device
 
-    console, folder = wide_console(), find_audit(audit)
-    declarations, device = read_declarations(folder), choose_device(None)
+    console = wide_console()
+    declarations, device = read_declarations(audit), choose_device(None)
     require_plain_float32()
     manifest = make_manifest("parity", device, describe_environment(device), declarations)
     out = out or RUNS / f"parity-{manifest['created'].replace(':', '')}"
     with (
         Evidence(out, manifest, declarations.contents) as evidence,
-        console.status("the first call compiles") as status,
+        console.status("compiling kernels") as status,
     ):
         outcomes = record_parity(
-            run_parity(declarations, folder),
+            run_parity(declarations, audit),
             evidence,
             lambda outcome: status.update(f"{outcome.runtime}: {outcome.case.key}: {outcome.verdict}"),
         )
     console.print(parity_table(outcomes))
-    counts = {name: sum(outcome.verdict == name for outcome in outcomes) for name in ("pass", "fail", "not-run")}
+    counts = {name: sum(outcome.verdict == name for outcome in outcomes) for name in (PASS, FAIL, NOT_RUN)}
     console.print(", ".join(f"{count} {name}" for name, count in counts.items()), highlight=False)
-    for reason in sorted({f"{o.runtime}: {o.detail}" for o in outcomes if o.verdict == "not-run"}):
-        console.print(f"not run, and not passed: {reason}", highlight=False)
+    for reason in sorted({f"{o.runtime}: {o.detail}" for o in outcomes if o.verdict == NOT_RUN}):
+        console.print(f"not run, which is not a pass: {reason}", highlight=False)
     console.print(f"evidence: {out}", highlight=False)
     raise typer.Exit(0 if judge_outcomes(outcomes) else 1)
 
 
 @app.command()
 def ledger(
-    row: Annotated[str, typer.Option(help="all, same-width, parameter-matched, or one design.")] = "all",
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = None,
-    compiled: Annotated[bool, typer.Option("--compiled", help="On a CPU, try torch.compile too: slow.")] = False,
+    row: Annotated[str, typer.Option(help=ROW_HELP)] = ALL,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default cuda if there is a device.")] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Try torch.compile on a CPU too, which is slow.")
+    ] = False,
     audit: Audit = None,
     out: Out = None,
 ) -> None:
-    """Time ALPHABET against the nine families. Stop it whenever you like: the same command resumes."""
-    from alphabet_audit.arms import Bench
+    """Time ALPHABET against the nine families. It can be interrupted at any time: the same command resumes."""
     from alphabet_audit.clock import CudaClock, MonotonicClock
+    from alphabet_audit.device_bench import DeviceBench
     from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
     from alphabet_audit.ledger import Ledger
     from alphabet_audit.manifest import make_manifest
     from alphabet_audit.plan import Plan
     from alphabet_audit.runtimes import choose_device, ledger_runtime
 
-    console, declarations = Console(), read_declarations(find_audit(audit))
+    console, declarations = Console(), read_declarations(audit)
     device = choose_device(device)
     plan = Plan(row, declarations)
     out = out or RUNS / f"ledger-{device}-{row.replace(' ', '-').replace('/', 'x')}"
-    bench = Bench(declarations, ledger_runtime(device), compiled=compiled)
+    bench = DeviceBench(declarations, ledger_runtime(device), compiled=compiled)
     require_plain_float32()
     console.print(f"{len(plan.rows)} rows on {device}, evidence in {out}", highlight=False)
     with console.status("counting parameters"):
@@ -95,7 +102,7 @@ def ledger(
         try:
             Ledger(plan, bench, clock, evidence, screen).run(read_state(device))
         except KeyboardInterrupt:
-            console.print("interrupted; nothing is lost: the same command resumes")
+            console.print("interrupted: every finished block of measurements is kept, and the same command resumes")
             raise typer.Exit(INTERRUPTED) from None
     evaluation = evaluate(out, declarations)
     print_evaluation(console, evaluation, most=20)
@@ -104,28 +111,27 @@ def ledger(
 
 @app.command(name="evaluate")
 def evaluate_run(run: Run, audit: Audit = None) -> None:
-    """Judge a run by its evidence alone: status=pass, or every reason why not."""
-    evaluation = evaluate(run, read_declarations(find_audit(audit)))
+    """Judge a run by its evidence alone: print status=pass, or every reason against it."""
+    evaluation = evaluate(run, read_declarations(audit))
     print_evaluation(Console(soft_wrap=True), evaluation)
     raise typer.Exit(EXIT_CODES[evaluation.status])
 
 
 @app.command()
 def report(run: Run, audit: Audit = None, out: Out = None) -> None:
-    """Write a run's page: report.html and report.md, in the run's folder or in --out."""
+    """Write a ledger's report, report.html and report.md, into the run's folder or --out."""
     from alphabet_audit.report import write_report
 
-    folder = find_audit(audit)
-    for path in write_report(run, read_declarations(folder), folder / "reference" / "paper_ledger.csv", out or run):
+    for path in write_report(run, read_declarations(audit), out or run):
         print(path)
 
 
 @app.command()
 def compare(first: Run, second: Run, audit: Audit = None) -> None:
-    """What changed from one run to another."""
+    """Show what changed from one run of the ledger to another."""
     from alphabet_audit.compare import compare_runs, comparison_table
 
-    comparison = compare_runs(first, second, read_declarations(find_audit(audit)))
+    comparison = compare_runs(first, second, read_declarations(audit))
     console = wide_console()
     for line in comparison.remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -133,13 +139,13 @@ def compare(first: Run, second: Run, audit: Audit = None) -> None:
 
 
 def wide_console() -> Console:
-    """As wide as a table needs where nobody said how wide the screen is."""
+    """A console as wide as a terminal, or as wide as a table needs where output is no terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=TABLE_WIDTH)
 
 
 def main() -> None:
-    """Run the command; a mistake is explained in one line."""
+    """Run the command; a user's mistake is explained in one line."""
     try:
         app()
     except AuditError as error:

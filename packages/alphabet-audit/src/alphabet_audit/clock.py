@@ -1,30 +1,30 @@
-"""What measures an arm: a monotonic clock on a CPU, CUDA events on a GPU. Both do no more than these two things."""
+"""The two clocks that measure calls: a monotonic clock for the CPU, CUDA events for a GPU."""
 
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-Arm = Callable[[], object]
+Call = Callable[[], object]
 
 
 class Clock(Protocol):
-    """Measures calls."""
+    """Measures how long calls take."""
 
     @property
     def name(self) -> str:
-        """What the evidence says that it is."""
+        """The clock's name in evidence."""
 
     def settle(self) -> None:
         """Wait until nothing of the last block is running any more."""
 
-    def measure(self, arm: Arm, repeats: int) -> float:
-        """Seconds of so many calls in a row."""
+    def measure(self, call: Call, repeats: int) -> float:
+        """The seconds that so many calls in a row take together."""
 
 
 class MonotonicClock:
-    """The processor's own.
+    """The processor's monotonic clock.
 
-    OpenMP's threads spin for some 15 ms after the arm that used them, on cores that the next arm needs: settling is a
+    OpenMP's threads spin for some 15 ms after the call that used them, on cores that the next arm needs: settling is a
     pause in which they fall asleep.
     """
 
@@ -34,15 +34,15 @@ class MonotonicClock:
     def settle(self) -> None:
         time.sleep(self.pause)
 
-    def measure(self, arm: Arm, repeats: int) -> float:
+    def measure(self, call: Call, repeats: int) -> float:
         started = time.perf_counter_ns()
         for _ in range(repeats):
-            arm()
+            call()
         return (time.perf_counter_ns() - started) / 1e9
 
 
 class CudaClock:
-    """Events on the current stream: what the device was busy with, not how long Python took to ask for it."""
+    """Events on the current CUDA stream: how long the device was busy, not how long Python took to ask."""
 
     name = "cuda-events"
 
@@ -51,13 +51,13 @@ class CudaClock:
 
         torch.cuda.synchronize()
 
-    def measure(self, arm: Arm, repeats: int) -> float:
+    def measure(self, call: Call, repeats: int) -> float:
         import torch
 
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         first.record()
         for _ in range(repeats):
-            arm()
+            call()
         last.record()
         last.synchronize()
         return float(first.elapsed_time(last)) / 1e3

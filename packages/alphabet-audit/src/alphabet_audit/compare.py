@@ -1,4 +1,4 @@
-"""`alphabet-audit compare RUN RUN`: what changed from one run to another."""
+"""`alphabet-audit compare RUN RUN`: what changed from one run of the ledger to another."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from alphabet_audit.declarations import Declarations
-from alphabet_audit.designs import NULL
+from alphabet_audit.designs import ALPHABET
 from alphabet_audit.evidence import Record
 from alphabet_audit.report import flatten
 from alphabet_audit.results import Results, read_results
@@ -15,10 +15,14 @@ from alphabet_audit.results import Results, read_results
 
 @dataclass(frozen=True)
 class Change:
-    """One row in both runs; a side that has no timing has no ratio. clear: the intervals do not touch."""
+    """A row in two runs.
+
+    before, after: its ratios, None where it was not timed; clear: whether their intervals do not overlap;
+    seconds: ALPHABET's times per call in both runs
+    """
 
     design: str
-    opponent: str
+    family: str
     phase: str
     before: float | None
     after: float | None
@@ -27,13 +31,13 @@ class Change:
 
     @property
     def factor(self) -> float | None:
-        """The second ratio by the first."""
+        """The second ratio divided by the first, or None if either is missing."""
         return self.after / self.before if self.before is not None and self.after is not None else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows that either run has, and in words what else differs."""
+    """All rows that either run has, and remarks on what else differs."""
 
     changes: list[Change]
     remarks: list[str]
@@ -41,16 +45,16 @@ class Comparison:
 
 
 def compare_runs(first: Path, second: Path, declarations: Declarations) -> Comparison:
-    """Row by row, in the order of the first run and then of what only the second has."""
+    """The comparison of two runs, in the order of the first run and then of what only the second has."""
     before, after = (read_results(folder, declarations) for folder in (first, second))
-    keys = [key for key in dict.fromkeys([*before.rows, *after.rows]) if key[1] != NULL]
+    keys = [key for key in dict.fromkeys([*before.rows, *after.rows]) if key[1] != ALPHABET]
     changes = [compare_rows(key, before.rows.get(key), after.rows.get(key)) for key in keys]
     titles = {**declarations.designs.families}
     return Comparison(changes, [*remark_statuses(before, after), *remark_environment(before, after)], titles)
 
 
 def compare_rows(key: tuple[str, str, str], before: Record | None, after: Record | None) -> Change:
-    """One row; intervals that do not touch are a change that noise does not explain."""
+    """The change of one row; noise does not explain it where the intervals do not overlap."""
     first, second = (row.get("ratio") if row else None for row in (before, after))
     clear, seconds = False, None
     if before and after and first is not None and second is not None:
@@ -60,18 +64,21 @@ def compare_rows(key: tuple[str, str, str], before: Record | None, after: Record
 
 
 def remark_statuses(before: Results, after: Results) -> list[str]:
-    """What the evaluator says of either, and whether they can be compared at all."""
+    """Remarks on the evaluator's verdicts, and on whether the runs can be compared at all."""
     remarks = [
         f"{name}: status={run.evaluation.status}, {run.device}, begun {run.manifest['created']}"
         for name, run in (("first", before), ("second", after))
     ]
     if before.device != after.device:
-        remarks.append(f"the runs are of two devices, {before.device} and {after.device}: times are not comparable")
+        remarks.append(
+            f"the runs were measured on different devices, {before.device} and {after.device}: "
+            "their times cannot be compared"
+        )
     return remarks
 
 
 def remark_environment(before: Results, after: Results) -> list[str]:
-    """Every fact of the environment that is not the same, and how many sources changed."""
+    """Remarks on every fact of the environment that changed, and on how many sources did."""
     old, new = (dict(flatten(run.manifest["environment"], skip=("imports",))) for run in (before, after))
     remarks = [
         f"{name}: {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
@@ -86,7 +93,7 @@ def remark_environment(before: Results, after: Results) -> list[str]:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """One line per row; changes that noise does not explain are marked."""
+    """A table with a line per row, in which changes that noise does not explain are marked."""
     table = Table(box=None, pad_edge=False, title="Ratio of the family's time to ALPHABET's", title_justify="left")
     for name in ("design", "family", "phase", "first", "second", "factor", "ALPHABET ms", ""):
         table.add_column(name, justify="left" if name in ("design", "family", "phase", "") else "right", no_wrap=True)
@@ -94,7 +101,7 @@ def comparison_table(comparison: Comparison) -> Table:
         ratios = ("none" if ratio is None else f"{ratio:.2f}" for ratio in (change.before, change.after))
         factor = "" if change.factor is None else f"{change.factor:.3f}"
         times = "" if change.seconds is None else " -> ".join(f"{1e3 * each:.2f}" for each in change.seconds)
-        family = comparison.titles.get(change.opponent, change.opponent)
+        family = comparison.titles.get(change.family, change.family)
         mark = "[bold]changed[/]" if change.clear else ""
         table.add_row(change.design, family, change.phase, *ratios, factor, times, mark)
     return table

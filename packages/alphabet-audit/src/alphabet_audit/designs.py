@@ -1,4 +1,4 @@
-"""The designs, cells and rows of the ledger, as audit/designs.toml declares them."""
+"""The designs, cells and rows of the ledger, as designs.toml declares them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -6,17 +6,20 @@ from typing import Any
 
 from alphabet_audit.errors import AuditError
 
-MATCHED, SAME_WIDTH = CONTROLS = ("parameter-matched", "same-width")
+# How a design sizes its families: each at ALPHABET's parameter count, or each at ALPHABET's width.
+MATCHED, SAME_WIDTH = SIZINGS = ("parameter-matched", "same-width")
 INFERENCE, STEP = PHASES = ("inference", "step")
-# The opponent of a row in which ALPHABET is both arms: what the protocol's own noise looks like.
-NULL = "alphabet"
+# The scope of a whole ledger, in place of a sizing or of one design.
+ALL = "all"
+# In the place of a family: a null row, in which ALPHABET is both arms, shows the noise of the protocol itself.
+ALPHABET = "alphabet"
 # The whole ledger, whatever a file of designs may say.
 ALL_CELLS, ALL_ROWS, ALL_GROUPS = 90, 180, 1260
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A workload (B, T) and the width D of the reference design."""
+    """A workload (B, T) and the width D of ALPHABET."""
 
     batch: int
     length: int
@@ -34,83 +37,86 @@ class Shape:
 
     @property
     def modes(self) -> int:
-        """Per bank of ALPHABET."""
+        """The modes M = D / 4 of each of ALPHABET's two banks."""
         return self.width // 4
 
 
 @dataclass(frozen=True)
 class Design:
-    """One row of the paper's table: nine families at one shape under one control of capacity."""
+    """A shape and how families are sized for it: one line of the paper's table, with a cell for each family."""
 
-    control: str
+    sizing: str
     shape: Shape
 
     def __post_init__(self) -> None:
-        if self.control not in CONTROLS:
-            raise AuditError(f"control of a design must be one of {', '.join(CONTROLS)}; got {self.control!r}")
+        if self.sizing not in SIZINGS:
+            raise AuditError(f"a design must be one of {', '.join(SIZINGS)}; got {self.sizing!r}")
 
     @property
     def key(self) -> str:
-        """Its name in evidence and on the command line."""
-        return f"{self.control} {self.shape}"
+        """The design's name in evidence and on the command line."""
+        return f"{self.sizing} {self.shape}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A phase row: one phase of one cell, or of ALPHABET against itself."""
+    """One phase of one cell: a design, a family (or ALPHABET against itself) and a phase."""
 
     design: Design
-    opponent: str
+    family: str
     phase: str
 
     @property
     def key(self) -> str:
-        """Its name in the evidence, from which the seed of its orders comes."""
-        return f"{self.design.key} {self.opponent} {self.phase}"
+        """The row's name in evidence; the order of its blocks follows from it."""
+        return f"{self.design.key} {self.family} {self.phase}"
 
 
 @dataclass(frozen=True)
 class Designs:
-    """Everything that audit/designs.toml says."""
+    """Everything that designs.toml declares.
+
+    calibration: the shape at which executions are chosen; families: titles by name, in the order of the paper's table
+    """
 
     channels: int
     outputs: int
     calibration: Shape
     families: Mapping[str, str]
-    rows: tuple[Design, ...]
+    designs: tuple[Design, ...]
 
     def select(self, scope: str) -> tuple[Design, ...]:
-        """The designs of a scope: "all", a control, or one design's key."""
-        found = tuple(design for design in self.rows if scope in ("all", design.control, design.key))
+        """The designs of a scope: all, those of one sizing, or the one of that key."""
+        found = tuple(design for design in self.designs if scope in (ALL, design.sizing, design.key))
         if not found:
-            names = ", ".join(["all", *CONTROLS, *(repr(design.key) for design in self.rows)])
-            raise AuditError(f"--row {scope!r} is no row of the ledger; use one of {names}")
+            names = ", ".join([ALL, *SIZINGS, *(repr(design.key) for design in self.designs)])
+            raise AuditError(f"--row {scope!r} is not in the ledger; use one of {names}")
         return found
 
 
 def parse_designs(fields: Mapping[str, Any], source: str) -> Designs:
-    """The designs in a file's fields; `source` is its name, for errors."""
+    """The designs that a file's fields declare; `source` names the file in errors."""
     try:
-        shapes = [(control, Shape(*shape)) for control, entries in fields["shapes"].items() for shape in entries]
+        shapes = [(sizing, Shape(*shape)) for sizing, entries in fields["shapes"].items() for shape in entries]
         designs = Designs(
             channels=int(fields["channels"]),
             outputs=int(fields["outputs"]),
             calibration=Shape(*fields["calibration"]),
             families={str(name): str(title) for name, title in fields["families"].items()},
-            rows=tuple(Design(control, shape) for control, shape in shapes),
+            designs=tuple(Design(sizing, shape) for sizing, shape in shapes),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise AuditError(f"{source}: {type(error).__name__} {error}; compare it with the project's own file") from error
-    if len(set(designs.rows)) != len(designs.rows):
-        raise AuditError(f"{source}: a design is listed twice; each row of the ledger stands once")
+    if len(set(designs.designs)) != len(designs.designs):
+        raise AuditError(f"{source}: a design is listed twice; list each once")
     if any(shape == designs.calibration for _, shape in shapes):
-        raise AuditError(f"{source}: calibration {designs.calibration} must lie off the grid of the designs")
+        raise AuditError(f"{source}: calibration {designs.calibration} is also the shape of a design; use another")
     return designs
 
 
 @dataclass(frozen=True)
-class Contender:
-    """The model that stands in a cell, and how far its size is from ALPHABET's."""
+class CellCandidate:
+    """The candidate of a family that a cell compares. gap: its parameters by ALPHABET's, minus one."""
 
     family: str
     choice: tuple[int, ...]
@@ -119,24 +125,24 @@ class Contender:
     gap: float
 
     def to_record(self) -> dict[str, Any]:
-        """For the manifest."""
+        """The fields as the manifest holds them."""
         return {**asdict(self), "choice": list(self.choice)}
 
 
-def resolve_contender(designs: Designs, control: str, family: str, width: int) -> Contender:
-    """ALPHABET itself, a family at its width, or a family at its size; at ALPHABET's width, the first choice.
+def resolve_candidate(designs: Designs, sizing: str, family: str, width: int) -> CellCandidate:
+    """The candidate of a family next to an ALPHABET of that width, or ALPHABET itself.
 
-    The first choice is the smaller and faster one: the harder opponent.
+    At ALPHABET's width it has the family's first structural choice: the smaller and faster one, harder to beat.
     """
     from alphabet_baselines import FAMILIES, count_parameters, match_parameters  # which imports torch
 
     sizes = {"channels": designs.channels, "outputs": designs.outputs}
     target = count_parameters("alphabet", width=width, choice=(width // 4,), **sizes)
-    if family == NULL:
-        return Contender(family, (width // 4,), width, target, 0.0)
-    if control == MATCHED:
+    if family == ALPHABET:
+        return CellCandidate(family, (width // 4,), width, target, 0.0)
+    if sizing == MATCHED:
         match = match_parameters(family, target, **sizes)
-        return Contender(family, match.choice, match.width, match.parameters, match.gap)
+        return CellCandidate(family, match.choice, match.width, match.parameters, match.gap)
     choice = FAMILIES[family].choices[0]
     count = count_parameters(family, width=width, choice=choice, **sizes)
-    return Contender(family, choice, width, count, count / target - 1.0)
+    return CellCandidate(family, choice, width, count, count / target - 1.0)

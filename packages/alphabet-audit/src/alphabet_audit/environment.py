@@ -25,7 +25,7 @@ GPU_STATE = ("clocks.sm", "clocks.mem", "clocks_throttle_reasons.active", "tempe
 
 
 def describe_environment(device: str) -> dict[str, Any]:
-    """Everything that must stay the same for a run to go on."""
+    """Everything that must stay the same for a run to be resumed; `git` is None outside a checkout."""
     return {
         "device": describe_device(device),
         "system": {"platform": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
@@ -38,15 +38,15 @@ def describe_environment(device: str) -> dict[str, Any]:
 
 
 def read_state(device: str) -> dict[str, Any]:
-    """What may change while a run lasts: clocks, throttling, load. Recorded, never compared."""
+    """What may change while a run lasts (clocks, throttling, load), which is recorded and never compared."""
     if device == "cuda":
         return {"gpu": query_gpu(GPU_STATE)}
-    load = [round(value, 2) for value in os.getloadavg()]
+    load = [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
     return {"load": load, **{name: read_line(CORE / path) for name, path in CORE_STATE.items()}}
 
 
 def describe_device(device: str) -> dict[str, Any]:
-    """Its kind and name; on CUDA also driver and limits."""
+    """The device's type and name; of a CUDA device also its capability, driver and limits."""
     if device == "cuda":
         import torch
 
@@ -62,7 +62,7 @@ def describe_device(device: str) -> dict[str, Any]:
 
 
 def processor_name() -> str:
-    """As the kernel calls it, or else the architecture."""
+    """The processor's name by the kernel, or else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -72,7 +72,7 @@ def processor_name() -> str:
 
 
 def query_gpu(fields: tuple[str, ...]) -> dict[str, str] | None:
-    """What nvidia-smi reports of the first device, or None where there is none to ask."""
+    """Fields of the first GPU by nvidia-smi, or None where that cannot be run."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -82,7 +82,7 @@ def query_gpu(fields: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def read_line(path: Path) -> str | None:
-    """A file of one line, or None where it is not readable."""
+    """The text of a file of one line, or None where it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -90,7 +90,7 @@ def read_line(path: Path) -> str | None:
 
 
 def find_version(module: str) -> str | None:
-    """Of the distribution that a module comes with, or None if it is not installed."""
+    """The version of the distribution that a module comes with, or None if it is not installed."""
     try:
         return importlib.metadata.version(module.replace("_", "-"))
     except importlib.metadata.PackageNotFoundError:
@@ -98,9 +98,9 @@ def find_version(module: str) -> str | None:
 
 
 def hash_imports() -> dict[str, str]:
-    """sha256 of every source file of ours, and of the files that identify each library's build.
+    """The sha256 of every source file of ours, and of the files that identify each library's build.
 
-    By the path below the folder that a package is imported from, which names no machine.
+    Keys are paths below the folder that a package is imported from, such as alphabet_core/model.py.
     """
     found: dict[str, str] = {}
     for name in (*SOURCES, *LIBRARIES):
@@ -114,12 +114,12 @@ def hash_imports() -> dict[str, str]:
 
 
 def hash_file(path: Path) -> str:
-    """sha256, in hexadecimal."""
+    """The sha256 of a file, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def describe_threads() -> dict[str, Any]:
-    """How many each library uses, and the variables that may have said so."""
+    """The numbers of usable and used threads, and the environment variables that may have set them."""
     import torch
 
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -132,7 +132,7 @@ def describe_threads() -> dict[str, Any]:
 
 
 def describe_settings() -> dict[str, Any]:
-    """Those that would change what is computed: the protocol wants plain float32."""
+    """The settings of torch that would make it compute in less than plain float32."""
     import torch
 
     return {
@@ -144,7 +144,7 @@ def describe_settings() -> dict[str, Any]:
 
 
 def require_plain_float32() -> None:
-    """Switch TF32 off, for every library that would use it."""
+    """Switch off TF32 and every other reduced precision in torch."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -153,13 +153,18 @@ def require_plain_float32() -> None:
 
 
 def describe_checkout(folder: Path) -> dict[str, Any] | None:
-    """The commit that the sources are from and whether they differ from it; None outside a checkout."""
+    """The commit that the sources in a folder are from and whether they differ from it; None outside a checkout.
+
+    A wheel in a virtual environment may lie inside some other project's checkout, whose commit says nothing about it:
+    only sources that git tracks count.
+    """
 
     def ask(*arguments: str) -> str:
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
 
     try:
+        ask("ls-files", "--error-unmatch", "--", "__init__.py")
         top = ask("rev-parse", "--show-toplevel")
         changed = ask("status", "--porcelain", "--", f"{top}/packages", f"{top}/audit")
         return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(changed)}

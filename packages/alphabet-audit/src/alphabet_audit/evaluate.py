@@ -1,35 +1,33 @@
 """`alphabet-audit evaluate RUN`: reads evidence only, recomputes everything, and passes nothing that it cannot see.
 
-Neither the code that was measured nor a device is needed; what is needed are the declarations under audit/.
+Neither the code that was measured nor a device is needed: evidence and the declarations are enough.
 """
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from alphabet_audit.checks import LEDGER_CHECKS, RUNTIMES, Reasons, Run, check_verdict
+from alphabet_audit.cases import LEDGER_RUNTIMES, expected_cases
+from alphabet_audit.checks import LEDGER_CHECKS, Reasons, Run, check_verdict
 from alphabet_audit.declarations import FILES, Declarations
-from alphabet_audit.designs import NULL, PHASES
+from alphabet_audit.designs import ALL, ALPHABET
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence import GENESIS, RECORDS, Record, encode, hash_of, identity_of, read_manifest, read_records
-from alphabet_audit.parity_plan import expected_cases
-from alphabet_audit.plan import ALL, Plan
+from alphabet_audit.plan import Plan
 from alphabet_audit.quantities import GATE_QUANTITIES
 from alphabet_audit.ratios import geometric_mean
 from alphabet_audit.schema import MANIFEST, check_forms, find_misfits, is_hash
-from alphabet_audit.tolerances import NOT_RUN
+from alphabet_audit.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
 
-PASS, PARTIAL, FAIL = "pass", "partial", "fail"
-# Sources without which nothing of the sort could have been measured.
+# Sources whose hashes every run records: without them nothing of the sort could have been measured.
 AUTHORITATIVE = (
     "alphabet_audit/ledger.py",
     "alphabet_baselines/registry.py",
     "alphabet_core/model.py",
     "torch/__init__.py",
 )
-PLAIN = {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"}
+PLAIN_FLOAT32 = {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"}
 
 
 Input = TypeVar("Input")
@@ -37,7 +35,7 @@ Input = TypeVar("Input")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The verdict on a run, every reason against it, and what it says: geometric means by design and phase."""
+    """The verdict on a run, every reason against it, and what it found: geometric means by design and phase."""
 
     status: str
     reasons: tuple[str, ...]
@@ -49,7 +47,7 @@ class Evaluation:
 
 
 def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
-    """Judge a run of either kind. What cannot even be read is a failure like any other."""
+    """The verdict on the run in a folder, of the ledger or of parity. A run that cannot be read fails."""
     try:
         manifest = read_manifest(folder)
         records = read_records((folder / RECORDS).read_bytes(), RECORDS)
@@ -57,7 +55,15 @@ def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
         return Evaluation(FAIL, (str(error),))
     except OSError as error:
         return Evaluation(FAIL, (f"{RECORDS} cannot be read: {error.strerror}",))
-    formal = [*check_manifest(manifest, records), *check_copies(folder, manifest, declarations), *check_forms(records)]
+    copies = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+    return evaluate_records(manifest, records, copies, declarations)
+
+
+def evaluate_records(
+    manifest: Record, records: list[Record], copies: Mapping[str, bytes], declarations: Declarations
+) -> Evaluation:
+    """The verdict on a run whose files were read and whose chain holds; copies: the run's own declarations by name."""
+    formal = [*check_manifest(manifest, records), *check_copies(copies, manifest, declarations), *check_forms(records)]
     if formal:  # nothing can be recomputed from what is not well formed
         return Evaluation(FAIL, tuple(formal))
     environment = list(attempt(check_environment, manifest))
@@ -67,7 +73,7 @@ def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
 
 
 def judge_ledger(manifest: Record, records: list[Record], declarations: Declarations, reasons: list[str]) -> Evaluation:
-    """All checks of a ledger."""
+    """The verdict on a ledger by all of its checks; `reasons` are those already found."""
     scope = str(manifest["plan"].get("scope"))
     try:
         plan = Plan(scope, declarations)
@@ -78,23 +84,22 @@ def judge_ledger(manifest: Record, records: list[Record], declarations: Declarat
         changed = sorted(
             name for name in {*declared, *manifest["plan"]} if declared.get(name) != manifest["plan"].get(name)
         )
-        return Evaluation(FAIL, (f"the plan in the manifest is not the one declared: {', '.join(changed)}",))
+        return Evaluation(FAIL, (f"the plan in the manifest is not the declared one: {', '.join(changed)} differ",))
     run = Run(manifest, records, plan)
     reasons = [*reasons, *(reason for check in LEDGER_CHECKS for reason in attempt(check, run))]
     status = FAIL if reasons else (PASS if scope == ALL else PARTIAL)
-    rows = [record for record in run.of("row") if record["opponent"] != NULL]
+    rows = [record for record in run.of("row") if record["opponent"] != ALPHABET]
+    nulls = {row.key for row in plan.null_rows}
     counts = {
         "cells": len({(row["design"], row["opponent"]) for row in rows}),
-        "phase rows": len(rows),
-        "groups": sum(
-            not group["key"].endswith(tuple(f" {NULL} {phase}" for phase in PHASES)) for group in run.of("group")
-        ),
+        "rows": len(rows),
+        "groups": sum(group["key"] not in nulls for group in run.of("group")),
     }
     return Evaluation(status, tuple(reasons), "ledger", scope, manifest["device"], find_means(rows), counts)
 
 
 def attempt(check: Callable[[Input], Reasons], given: Input) -> Reasons:
-    """A check's reasons; a check that cannot be made is a reason too."""
+    """The reasons that a check gives; that a check cannot be made is a reason too."""
     try:
         yield from check(given)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
@@ -113,20 +118,20 @@ def find_means(rows: list[Record]) -> dict[str, dict[str, float]]:
 
 
 def judge_parity(manifest: Record, records: list[Record], declarations: Declarations, reasons: list[str]) -> Evaluation:
-    """All gates of a parity run: each there once; what was not run is no failure, but the whole is no pass either."""
+    """The verdict on a parity run: each gate is there once; gates that were not run make it partial, not failed."""
     reasons, gates = list(reasons), records[1:]
     if any(record["kind"] != "parity" for record in gates):
-        return Evaluation(FAIL, ("a run of gates holds other records",))
-    due = expected_cases(manifest["device"])
+        return Evaluation(FAIL, ("a parity run holds records of other kinds",))
+    expected = expected_cases(manifest["device"])
     found = [(record["runtime"], record["key"]) for record in gates]
-    if sorted(found) != sorted(due):
-        odd = sorted(set(found) ^ set(due)) or "one stands twice"
+    if sorted(found) != sorted(expected):
+        odd = sorted(set(found) ^ set(expected)) or "one is there twice"
         reasons.append(f"the gates are not those of this device: {odd}")
     ran = [record for record in gates if not was_skipped(record)]
     for record in ran:
-        where, case = f"{record['runtime']}, {record['key']}", due.get((record["runtime"], record["key"]))
-        if (manifest["device"], record["runtime"]) == ("cpu", RUNTIMES["cuda"]):
-            reasons.append(f"{where}: was not skipped on a machine without CUDA")
+        where, case = f"{record['runtime']}, {record['key']}", expected.get((record["runtime"], record["key"]))
+        if (manifest["device"], record["runtime"]) == ("cpu", LEDGER_RUNTIMES["cuda"]):
+            reasons.append(f"{where}: ran on a machine without CUDA, where it must be skipped")
         if case is None or record["case"] != case.to_record():
             reasons.append(f"{where}: is not the case that was declared")
             continue
@@ -138,46 +143,43 @@ def judge_parity(manifest: Record, records: list[Record], declarations: Declarat
 
 
 def was_skipped(record: Record) -> bool:
-    """Not run for want of a device or of an implementation; the CPU's gates can always be run."""
-    return bool(record["verdict"] == NOT_RUN and record["runtime"] != RUNTIMES["cpu"] and not record["readings"])
+    """Whether a gate was not run for lack of a device or implementation; the CPU's gates can always be run."""
+    return bool(record["verdict"] == NOT_RUN and record["runtime"] != LEDGER_RUNTIMES["cpu"] and not record["readings"])
 
 
 def check_manifest(manifest: Record, records: list[Record]) -> Reasons:
-    """It is well formed, belongs to these records, and they are all there."""
+    """Reasons why a manifest is not well formed, or does not belong to these records, all of them."""
     yield from (f"manifest {misfit}" for misfit in find_misfits(manifest, MANIFEST))
     head = hash_of(encode(records[-1])) if records else GENESIS
     if manifest.get("head") != head:
-        yield "the manifest names another head: records were lost, added or changed after it was sealed"
+        yield "the manifest names another last record: records were lost, added or changed after it was sealed"
     if manifest.get("records") != len(records):
         yield f"the manifest counts {manifest.get('records')} records; there are {len(records)}"
     if manifest.get("finished") is not True:
         yield "the run is not finished: repeat its command, which resumes it"
     if not records or records[0].get("kind") != "begin" or records[0].get("manifest") != identity_of(manifest):
         yield "the manifest is not the one that the records began with"
-    if manifest.get("kind") not in ("ledger", "parity") or manifest.get("device") not in RUNTIMES:
-        yield f"kind {manifest.get('kind')!r} on device {manifest.get('device')!r} is nothing that can be evaluated"
+    if manifest.get("kind") not in ("ledger", "parity") or manifest.get("device") not in LEDGER_RUNTIMES:
+        yield f"a run of kind {manifest.get('kind')!r} on device {manifest.get('device')!r} cannot be evaluated"
 
 
-def check_copies(folder: Path, manifest: Record, declarations: Declarations) -> Reasons:
-    """Designs and tolerances are those of the project, in the run's own copy and by the manifest's hash."""
+def check_copies(copies: Mapping[str, bytes], manifest: Record, declarations: Declarations) -> Reasons:
+    """Reasons why designs and tolerances, in the run's copies or by the manifest's hashes, are not the project's."""
     if manifest.get("declarations") != declarations.digests:
-        yield "designs or tolerances are not this project's: the run was judged by other rules"
+        yield "designs or tolerances are not this project's: the run was held to other rules"
     for name in FILES:
-        try:
-            found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        except OSError:
+        if name not in copies:
             yield f"the run's copy of {name} is missing"
-            continue
-        if found != declarations.digests[name]:
+        elif hash_of(copies[name]) != declarations.digests[name]:
             yield f"the run's copy of {name} is not this project's"
 
 
 def check_environment(manifest: Record) -> Reasons:
-    """Device, settings and sources are recorded, and let the result be repeated."""
+    """Reasons why the recorded device, settings and sources do not let the result be repeated."""
     environment = manifest["environment"]
     if environment.get("device", {}).get("type") != manifest["device"] or not environment["device"].get("name"):
         yield f"the environment does not describe the run's device, {manifest['device']}"
-    if environment.get("settings") != PLAIN:
+    if environment.get("settings") != PLAIN_FLOAT32:
         yield f"TF32, autocast and reduced precision must be off; settings are {environment.get('settings')}"
     if not environment.get("versions", {}).get("torch") or not environment.get("system", {}).get("python"):
         yield "the versions of Python and torch are not recorded"
@@ -187,11 +189,11 @@ def check_environment(manifest: Record) -> Reasons:
         if name not in imports:
             yield f"the hash of {name} is not recorded"
     if not all(map(is_hash, imports.values())):
-        yield "a recorded import has no hash"
+        yield "a recorded source has no hash"
     if not environment.get("threads", {}).get("torch"):
         yield "the number of threads is not recorded"
     git = environment.get("git")
     if not git or not git.get("commit"):
-        yield "the commit is not recorded: run from a checkout"
+        yield "the commit is not recorded, since the packages did not come from a checkout: install them from one"
     elif git.get("dirty") is not False:
         yield "the sources differed from their commit: commit them and run again"

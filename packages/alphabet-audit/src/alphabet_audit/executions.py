@@ -1,7 +1,8 @@
-"""How a family can be executed: each of its exact algorithms, eagerly, compiled, or recorded in a CUDA graph."""
+"""The executions of a family: each of its exact algorithms run eagerly, compiled, or recorded in a CUDA graph."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from alphabet_baselines import FAMILIES
@@ -9,31 +10,32 @@ from alphabet_core import TrainingStep
 from alphabet_core.fused import Capture, capture_graph, restore
 from torch import Tensor, nn
 
-from alphabet_audit.clock import Arm
+from alphabet_audit.clock import Call
 from alphabet_audit.designs import INFERENCE
 
-# Dynamo unrolls a loop over tokens and compiles it token by token, for minutes.
-LOOPS = ("adjoint", "sequential")
+EAGER, COMPILED, GRAPH = "eager", "compiled", "graph"
+# Algorithms that loop over tokens: Dynamo would unroll the loop and compile it token by token, for minutes.
+TOKEN_LOOPS = ("adjoint", "sequential")
 Batch = tuple[Tensor, Tensor]
-Make = Callable[[nn.Module, Batch, str], Arm]
+MakeCall = Callable[[nn.Module, Batch, str], Call]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """An algorithm of a family and what makes an arm of it."""
+    """An algorithm of a family and how it is run. make: gives the call that is timed, for a model, batch and phase."""
 
     algorithm: str
-    manner: str
-    make: Make
+    mode: str
+    make: MakeCall
 
     @property
     def name(self) -> str:
-        """As evidence and report call it."""
-        return self.algorithm if self.manner == "eager" else f"{self.algorithm}, {self.manner}"
+        """The execution's name in evidence and reports."""
+        return self.algorithm if self.mode == EAGER else f"{self.algorithm}, {self.mode}"
 
 
-def run_eagerly(model: nn.Module, batch: Batch, phase: str) -> Arm:
-    """A forward pass without gradients, or a complete step."""
+def run_eagerly(model: nn.Module, batch: Batch, phase: str) -> Call:
+    """A call that runs a forward pass without gradients, or a complete step, operation by operation."""
     values, targets = batch
     if phase != INFERENCE:
         step = TrainingStep(model)
@@ -46,64 +48,62 @@ def run_eagerly(model: nn.Module, batch: Batch, phase: str) -> Arm:
     return infer
 
 
-def run_compiled(model: nn.Module, batch: Batch, phase: str) -> Arm:
-    """The same with torch.compile's code for forward and backward."""
+def run_compiled(model: nn.Module, batch: Batch, phase: str) -> Call:
+    """A call that runs the same through torch.compile, forward and backward."""
     torch._dynamo.reset()  # or the family before this one counts against the limit of recompilations
     compiled = torch.compile(model)
     assert isinstance(compiled, nn.Module)
     return run_eagerly(compiled, batch, phase)
 
 
-def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = capture_graph) -> Arm:
-    """The same recorded once in a CUDA graph, with its result where the graph leaves it. Not yet run on a GPU."""
+def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = capture_graph) -> Call:
+    """A call that replays the same from a CUDA graph and returns its result. It has not run on a GPU yet.
+
+    Recording runs the work several times; model and optimizer are then set back to where they were before.
+    """
     tensors = [*model.parameters(), *model.buffers()]
     before = [tensor.detach().clone() for tensor in tensors]
     result: list[Tensor] = []
-    if phase == INFERENCE:
-        arm, forget = run_eagerly(model, batch, phase), no_state
-    else:
-        step = TrainingStep(model)
+    step = None if phase == INFERENCE else TrainingStep(model)
+    call = run_eagerly(model, batch, phase) if step is None else partial(step, *batch)
+    if step is not None:
         step.optimizer.param_groups[0]["capturable"] = batch[0].is_cuda  # its count of steps is on the device
-        arm, forget = (lambda: step(*batch)), (lambda: clear_state(step.optimizer))
 
     def run() -> None:
-        found = arm()
+        found = call()
         assert isinstance(found, Tensor)
         result[:] = [found]
 
     replay = capture(run, [])
     restore([tensor.detach() for tensor in tensors], before)
-    forget()
+    if step is not None:
+        clear_state(step.optimizer)
 
-    def call() -> object:
+    def replay_and_return() -> object:
         replay()
         return result[0]
 
-    return call
-
-
-def no_state() -> None:
-    """Inference leaves nothing behind."""
+    return replay_and_return
 
 
 @torch.no_grad()
 def clear_state(optimizer: torch.optim.Optimizer) -> None:
-    """As before the first step, in the same tensors: AdamW's averages and counts all begin at zero."""
+    """Set AdamW's averages and counts back to zero, where they begin, in the tensors that a graph has recorded."""
     for state in optimizer.state.values():
         for tensor in state.values():
             tensor.zero_()
 
 
 def list_executions(family: str, device: str, *, compiled: bool) -> list[Execution]:
-    """All that are worth trying on a device. Those that cannot be made there say so when they are tried."""
-    manners: dict[str, Make] = {"eager": run_eagerly}
+    """The executions of a family that are worth trying on a device; one that cannot run there says so when tried."""
+    modes: dict[str, MakeCall] = {EAGER: run_eagerly}
     if compiled or device == "cuda":
-        manners["compiled"] = run_compiled
+        modes[COMPILED] = run_compiled
     if device == "cuda":
-        manners["graph"] = run_graph
+        modes[GRAPH] = run_graph
     return [
-        Execution(name, manner, make)
+        Execution(name, mode, make)
         for name in FAMILIES[family].algorithms
-        for manner, make in manners.items()
-        if manner != "compiled" or name not in LOOPS
+        for mode, make in modes.items()
+        if mode != COMPILED or name not in TOKEN_LOOPS
     ]

@@ -1,4 +1,7 @@
-"""A process of its own for Triton's interpreter: `python -m alphabet_audit.interpreted AUDIT`, one outcome a line."""
+"""`python -m alphabet_audit.interpreted [AUDIT]`: the reduced plan through Triton's interpreter, one outcome a line.
+
+It is a process of its own because the interpreter must be chosen before Python starts.
+"""
 
 import sys
 import warnings
@@ -6,18 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from alphabet_audit.cases import PLANS
+from alphabet_audit.cases import INTERPRETED, PLANS
 from alphabet_audit.declarations import read_declarations
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence import encode
 from alphabet_audit.outcomes import skip_case
 from alphabet_audit.parity import run_plan
-from alphabet_audit.parity_plan import INTERPRETED
 from alphabet_audit.runtimes import triton_runtime
 
 
-def main(folder: Path) -> None:
-    """The reduced plan; without a trainer there is nothing that could be tried as a whole."""
+def main(folder: Path | None) -> None:
+    """Print every outcome of the reduced plan as JSON; a runtime that cannot be made is skipped, with the reason."""
     declarations = read_declarations(folder)
     try:
         outcomes = run_plan(triton_runtime("cpu"), declarations)
@@ -32,4 +34,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

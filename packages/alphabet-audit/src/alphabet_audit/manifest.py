@@ -1,4 +1,4 @@
-"""What is settled about a run before its first record."""
+"""The manifest of a run: all that is settled before its first record."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ def make_manifest(
     cells: dict[str, Any] | None = None,
     compiled: bool = False,
 ) -> dict[str, Any]:
-    """All of it; `created` alone may differ when the run is resumed."""
+    """The manifest of a new run. When the run is resumed, only `created` may differ."""
     return {
         "version": VERSION,
         "kind": kind,

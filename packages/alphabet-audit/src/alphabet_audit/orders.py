@@ -1,14 +1,16 @@
-"""The order of a group's four blocks: seeded, balanced, and a pure function."""
+"""The order of the four blocks in each group of a row: balanced, and determined by the row's name alone."""
 
 import hashlib
+from functools import lru_cache
 
 from alphabet_audit.errors import AuditError
 
 ABBA, BAAB = "ABBA", "BAAB"
 
 
+@lru_cache(maxsize=1024)
 def abba_orders(groups: int, seed: int) -> tuple[str, ...]:
-    """As many ABBA as BAAB, and one more of either where the number is odd, in an order that the seed determines.
+    """The orders of so many groups: ABBA and BAAB equally often, or one of them once more, arranged by the seed.
 
     Sorted by hashes and not shuffled by `random`, so that every version of Python recomputes the same orders.
     """
@@ -23,11 +25,12 @@ def abba_orders(groups: int, seed: int) -> tuple[str, ...]:
 
 
 def is_balanced(orders: tuple[str, ...]) -> bool:
-    """Only ABBA and BAAB, and as many of one as of the other, or one more."""
+    """Whether orders are all ABBA or BAAB, as many of one as of the other, or one more."""
     counts = orders.count(ABBA), orders.count(BAAB)
     return sum(counts) == len(orders) and abs(counts[0] - counts[1]) <= 1
 
 
+@lru_cache(maxsize=1024)
 def seed_of(name: str) -> int:
-    """A seed for everything that is named, the same on every machine."""
+    """The seed that belongs to a name, the same on every machine."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

@@ -1,15 +1,16 @@
-"""What became of a case: the one form in which gates report, on the screen and in the evidence."""
+"""The outcome of trying a runtime on a case: what gates return, screens show and evidence holds."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from alphabet_audit.cases import Case
-from alphabet_audit.tolerances import NOT_RUN, Reading, read_reading
+from alphabet_audit.tolerances import Reading, read_reading
+from alphabet_audit.verdicts import NOT_RUN
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: a verdict, the readings behind it, and in words why there are none."""
+    """A case's verdict on a runtime and the readings behind it. detail: in words, why there are no readings."""
 
     case: Case
     runtime: str
@@ -19,11 +20,11 @@ class Outcome:
 
     @property
     def worst(self) -> Reading | None:
-        """The reading that is nearest to its limit, or furthest above."""
-        return max(self.readings, key=lambda reading: reading.strain, default=None)
+        """The reading that is nearest to its limit or furthest above it; None if there are no readings."""
+        return max(self.readings, key=lambda reading: reading.limit_share, default=None)
 
     def to_record(self) -> dict[str, Any]:
-        """For the evidence."""
+        """The fields as evidence holds them."""
         return {
             "case": self.case.to_record(),
             "key": self.case.key,
@@ -35,11 +36,11 @@ class Outcome:
 
 
 def skip_case(name: str, case: Case, reason: str) -> Outcome:
-    """A case that nothing here can run: neither pass nor fail."""
+    """The outcome of a case that this machine cannot run, which neither passes nor fails."""
     return Outcome(case, name, NOT_RUN, detail=reason)
 
 
 def read_outcome(record: dict[str, Any]) -> Outcome:
-    """An outcome from its record."""
+    """The outcome that a record holds."""
     readings = map(read_reading, record["readings"])
     return Outcome(Case(**record["case"]), record["runtime"], record["verdict"], tuple(readings), record["detail"])

@@ -1,4 +1,4 @@
-"""`alphabet-audit parity`: every gate of SPEC section 4 for every runtime that this machine can run."""
+"""`alphabet-audit parity`: every gate for every runtime that this machine can run."""
 
 import json
 import os
@@ -9,24 +9,25 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alphabet_audit.cases import PLANS
+from alphabet_audit.cases import INTERPRETED, NATIVE, PLANS
 from alphabet_audit.declarations import Declarations
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence import Evidence, identity_of
 from alphabet_audit.gates import run_case
 from alphabet_audit.outcomes import Outcome, read_outcome, skip_case
-from alphabet_audit.parity_plan import INTERPRETED, NATIVE
 from alphabet_audit.runtimes import Runtime, cpu_runtime, has_cuda, triton_runtime
-from alphabet_audit.tolerances import FAIL, NOT_RUN
+from alphabet_audit.verdicts import FAIL, NOT_RUN
 
-NEEDS_CUDA = "needs a CUDA device; none is here"
-# A whole plan through the interpreter takes one to two minutes; beyond this it hangs.
-PATIENCE = 480.0
-Report = Callable[[Outcome], None]
+NEEDS_CUDA = "needs a CUDA device"
+# The reduced plan takes one to two minutes through the interpreter; after this time its process is killed.
+INTERPRETER_TIMEOUT_SECONDS = 480.0
 
 
-def run_parity(declarations: Declarations, folder: Path) -> Iterator[Outcome]:
-    """All outcomes, as they come: the CPU runtime, then Triton's kernels, natively or interpreted."""
+def run_parity(declarations: Declarations, folder: Path | None = None) -> Iterator[Outcome]:
+    """All outcomes as they come: of the CPU runtime, then of Triton's kernels, on a GPU or interpreted.
+
+    folder: where the declarations were read from, for a process of its own; None if they are this package's
+    """
     yield from run_plan(cpu_runtime(), declarations)
     if has_cuda():
         yield from run_plan(triton_runtime("cuda"), declarations)
@@ -36,22 +37,22 @@ def run_parity(declarations: Declarations, folder: Path) -> Iterator[Outcome]:
 
 
 def run_plan(runtime: Runtime, declarations: Declarations) -> Iterator[Outcome]:
-    """Every case of a runtime's plan."""
+    """The outcome of every case of a runtime's plan, as it comes."""
     for case in PLANS[runtime.plan]:
         yield run_case(runtime, case, declarations.tolerances)
 
 
-def run_interpreted(folder: Path) -> Iterator[Outcome]:
-    """Triton's kernels through its interpreter, which a process must choose before it imports anything.
+def run_interpreted(folder: Path | None = None) -> Iterator[Outcome]:
+    """The outcomes of Triton's kernels through its interpreter, in a process of its own.
 
-    A child that ends early leaves its remaining cases failed, not forgotten.
+    If the process ends early, its remaining cases fail.
     """
     left = {case.key: case for case in PLANS["reduced"]}
-    with tempfile.TemporaryFile("w+") as complaints:
-        command = [sys.executable, "-m", "alphabet_audit.interpreted", str(folder)]
-        chosen = {**os.environ, "TRITON_INTERPRET": "1"}
-        with subprocess.Popen(command, env=chosen, stdout=subprocess.PIPE, stderr=complaints, text=True) as child:
-            watchdog = threading.Timer(PATIENCE, child.kill)
+    with tempfile.TemporaryFile("w+") as errors:
+        command = [sys.executable, "-m", "alphabet_audit.interpreted", *([] if folder is None else [str(folder)])]
+        environment = {**os.environ, "TRITON_INTERPRET": "1"}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+            watchdog = threading.Timer(INTERPRETER_TIMEOUT_SECONDS, child.kill)
             watchdog.start()
             try:
                 for line in child.stdout or ():
@@ -61,13 +62,14 @@ def run_interpreted(folder: Path) -> Iterator[Outcome]:
             finally:
                 watchdog.cancel()
                 child.kill()
-        complaints.seek(0)
-        last = (complaints.read().strip().splitlines() or ["it said nothing"])[-1]
-    yield from (Outcome(case, INTERPRETED, FAIL, detail=f"its process ended: {last}") for case in left.values())
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["without a message"])[-1]
+    reason = f"the interpreter's process ended early: {last}"
+    yield from (Outcome(case, INTERPRETED, FAIL, detail=reason) for case in left.values())
 
 
-def record_parity(outcomes: Iterator[Outcome], evidence: Evidence, report: Report) -> list[Outcome]:
-    """Write down every outcome as it comes, and tell whoever watches. A run of gates is done at once, not resumed."""
+def record_parity(outcomes: Iterator[Outcome], evidence: Evidence, report: Callable[[Outcome], None]) -> list[Outcome]:
+    """Record every outcome as it comes and report it; returns them all. A parity run is not resumed."""
     if evidence.records:
         raise AuditError(f"{evidence.folder} holds a run already; choose another --out")
     evidence.append("begin", manifest=identity_of(evidence.manifest))
@@ -81,7 +83,7 @@ def record_parity(outcomes: Iterator[Outcome], evidence: Evidence, report: Repor
 
 
 def judge_outcomes(outcomes: list[Outcome]) -> bool:
-    """Whether nothing failed and something was run at all."""
+    """Whether nothing failed and anything was run at all."""
     return all(outcome.verdict != FAIL for outcome in outcomes) and any(
         outcome.verdict != NOT_RUN for outcome in outcomes
     )

@@ -1,4 +1,4 @@
-"""Raw samples as inline SVG, and the colours of the heat map. No library draws them, so the page needs no network."""
+"""The report's pictures as inline SVG, and the colours of its heat map, drawn without a library or a network."""
 
 import math
 
@@ -12,7 +12,7 @@ FAVOUR, AGAINST = (11, 110, 143), (194, 87, 26)
 
 
 def shade(ratio: float) -> str:
-    """Blue above one, orange below, white at one; equal factors are equally strong."""
+    """The colour of a ratio: blue above one, orange below, white at one; equal factors are equally strong."""
     strength = max(-1.0, min(1.0, math.log(ratio) / SATURATION))
     full = FAVOUR if strength > 0 else AGAINST
     mixed = (round(255 + (channel - 255) * 0.55 * abs(strength)) for channel in full)
@@ -20,7 +20,7 @@ def shade(ratio: float) -> str:
 
 
 def draw_samples(groups: list[Record], caption: str) -> str:
-    """Milliseconds per call of every block in order, on a logarithmic axis: ALPHABET's and its opponent's."""
+    """An SVG of a row's blocks in order: milliseconds per call of ALPHABET and of the family, on a logarithmic axis."""
     points = [
         (4 * group["number"] + place, arm, 1e3 * seconds / group["repeats"][arm])
         for group in groups
@@ -57,7 +57,7 @@ def draw_samples(groups: list[Record], caption: str) -> str:
 
 
 def draw_intervals(rows: list[Record]) -> str:
-    """The interval of every null row around one, on a logarithmic axis: what the protocol cannot tell apart."""
+    """An SVG of every null row's interval on a logarithmic axis: ratios that the protocol cannot tell from one."""
     widest = max((abs(math.log(bound)) for row in rows for bound in row["interval"]), default=0.0)
     reach = max(1.1 * widest, math.log(1.02))
     height, width, left = 16 * len(rows) + 30, 720, 250

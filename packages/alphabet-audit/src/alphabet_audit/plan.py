@@ -1,64 +1,64 @@
-"""What a run will do, worked out before it begins: the ledger's list and the evaluator's list are this one."""
+"""What a run of the ledger will do, worked out before it begins: the ledger follows it, the evaluator checks it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 from alphabet_audit.cases import PLANS, Case
-from alphabet_audit.choosing import Choosing
 from alphabet_audit.declarations import Declarations
-from alphabet_audit.designs import INFERENCE, NULL, PHASES, Design, Row
+from alphabet_audit.designs import ALL, ALPHABET, INFERENCE, PHASES, STEP, Design, Row
+from alphabet_audit.execution_choice import ExecutionChoice
 from alphabet_audit.timing import PROTOCOL, Protocol
 
-ALL = "all"
-# The gate that a row of a phase must pass at the very shape that it is timed at.
-PHASE_GATES = {INFERENCE: "forward", "step": "gradients"}
+# The gate that ALPHABET must pass in each phase at the very shape that is timed.
+PHASE_GATES = {INFERENCE: "forward", STEP: "gradients"}
 SEED = 7
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run of the ledger. Only one of all designs tries all gates first; a part has those of its own rows."""
+    """A run of the ledger. Only the scope "all" begins with the parity gates; every scope has the gates of its rows."""
 
     scope: str
     declarations: Declarations
     protocol: Protocol = PROTOCOL
     plans: Mapping[str, tuple[Case, ...]] = field(default_factory=lambda: PLANS)
 
-    @property
+    @cached_property
     def designs(self) -> tuple[Design, ...]:
-        """Those of the scope, in the order of the file."""
+        """The designs of the scope, in the order of the file."""
         return self.declarations.designs.select(self.scope)
 
-    @property
+    @cached_property
     def families(self) -> tuple[str, ...]:
-        """In the order of the paper's table."""
+        """The names of the families, in the order of the paper's table."""
         return tuple(self.declarations.designs.families)
 
-    @property
+    @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """The gates of SPEC section 4."""
+        """The parity gates that a whole ledger tries first."""
         return self.plans["full"] if self.scope == ALL else ()
 
-    @property
-    def choosings(self) -> tuple[Choosing, ...]:
+    @cached_property
+    def choices(self) -> tuple[ExecutionChoice, ...]:
         """Every choice of an execution that the rows need."""
-        controls = dict.fromkeys(design.control for design in self.designs)
-        return tuple(Choosing(*each) for each in product(controls, self.families, PHASES))
+        sizings = dict.fromkeys(design.sizing for design in self.designs)
+        return tuple(ExecutionChoice(*each) for each in product(sizings, self.families, PHASES))
 
-    @property
+    @cached_property
     def null_rows(self) -> tuple[Row, ...]:
-        """ALPHABET against itself, once per design and phase."""
-        return tuple(Row(design, NULL, phase) for design, phase in product(self.designs, PHASES))
+        """The rows of ALPHABET against itself, one per design and phase."""
+        return tuple(Row(design, ALPHABET, phase) for design, phase in product(self.designs, PHASES))
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The phase rows of all cells."""
+        """The rows of all cells, two per cell."""
         return tuple(Row(*each) for each in product(self.designs, self.families, PHASES))
 
     def to_record(self) -> dict[str, Any]:
-        """For the manifest."""
+        """The plan as the manifest holds it."""
         return {
             "scope": self.scope,
             "designs": [design.key for design in self.designs],

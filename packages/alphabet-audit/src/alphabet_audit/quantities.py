@@ -1,4 +1,4 @@
-"""What each gate must have read, and by which tolerance: the evaluator takes neither fewer readings nor wider ones."""
+"""The quantities that each gate must read, and the tolerance of each: the evaluator accepts no other list."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ def _spoiled(name: str) -> dict[str, str]:
     return {**counts, f"{name}: other rows": "logits"}
 
 
-BOTH = {**_logits(), **_gradients()}
+LOGITS_AND_GRADIENTS = {**_logits(), **_gradients()}
 GATE_QUANTITIES: dict[str, dict[str, str]] = {
     "forward": _logits(),
     "gradients": _gradients(),
@@ -45,9 +45,9 @@ GATE_QUANTITIES: dict[str, dict[str, str]] = {
         **{name: name for name in ("parameters-median", "parameters-most", "parameters-largest")},
         "logits after": "trained-logits",
     },
-    "long": BOTH,
-    "short": BOTH,
-    "seven-modes": BOTH,
+    "long": LOGITS_AND_GRADIENTS,
+    "short": LOGITS_AND_GRADIENTS,
+    "seven-modes": LOGITS_AND_GRADIENTS,
     "zero-drive": _labelled(("zeros: ", "none valid: ")),
     "finite-differences": dict.fromkeys(DIFFERENTIATED, "finite-difference"),
     "non-finite": {key: rule for name in ("nan", "inf", "-inf") for key, rule in _spoiled(name).items()},
@@ -56,5 +56,5 @@ GATE_QUANTITIES: dict[str, dict[str, str]] = {
 
 
 def family_quantities(phase: str) -> dict[str, str]:
-    """Of a control's execution against its own reference."""
+    """The quantities that a family's arm is checked by in a phase, and the tolerance of each."""
     return {name: f"family-{name}" for name in (["logits"] if phase == INFERENCE else ["loss", "gradient"])}

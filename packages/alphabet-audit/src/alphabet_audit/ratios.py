@@ -1,4 +1,4 @@
-"""From raw samples to the numbers of the ledger. Ledger, evaluator and report all count with these and no others."""
+"""From raw samples to the ledger's numbers: the functions that ledger, evaluator and report all use."""
 
 import math
 import statistics
@@ -8,18 +8,18 @@ from alphabet_audit.evidence import Record
 
 
 def seconds_per_call(group: Record, arm: str) -> float:
-    """Mean over the group's two blocks of one arm."""
+    """The seconds that one call of an arm takes, on average over the group's two blocks of it."""
     blocks = [seconds for name, seconds in zip(group["order"], group["seconds"], strict=True) if name == arm]
     return statistics.fmean(blocks) / float(group["repeats"][arm])
 
 
 def group_ratio(group: Record) -> float:
-    """The opponent's time by ALPHABET's: above one favours ALPHABET."""
+    """The family's time divided by ALPHABET's: above one, ALPHABET is faster."""
     return seconds_per_call(group, "B") / seconds_per_call(group, "A")
 
 
 def summarize(groups: Iterable[Record]) -> Record:
-    """What a timed row says: the groups' ratios, their median and its interval, and the median seconds of either arm.
+    """The fields of a timed row: the groups' ratios, their median and its interval, and each arm's median seconds.
 
     With seven groups the smallest and the largest ratio enclose the median of all with probability
     1 - 2 (1/2)^7 = 98.4 %, whatever the distribution of the noise.
@@ -35,5 +35,5 @@ def summarize(groups: Iterable[Record]) -> Record:
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """How a row of the ledger is summarized."""
+    """The geometric mean, by which the nine ratios of a design are summarized."""
     return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from alphabet_audit.declarations import Declarations
-from alphabet_audit.designs import NULL, PHASES, SAME_WIDTH
+from alphabet_audit.designs import ALPHABET, PHASES, SAME_WIDTH
 from alphabet_audit.evidence import write_whole
 from alphabet_audit.paper import DEVICE, Paper, read_paper
 from alphabet_audit.pictures import draw_intervals, draw_samples, shade
@@ -21,7 +21,7 @@ PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of one phase as it is shown. paper: the paper's ratio, measured on its device."""
+    """One row as it is shown: the title of its family, and its ratio or why there is none. paper: the paper's ratio."""
 
     title: str
     ratio: float | None
@@ -34,13 +34,13 @@ class Entry:
 
     @property
     def color(self) -> str:
-        """White where there is no ratio."""
+        """The background: the colour of the ratio, or white where there is none."""
         return shade(self.ratio) if self.ratio is not None else "#ffffff"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One design in one phase."""
+    """One line of a table: a design in one phase, with an entry for each family."""
 
     design: str
     entries: list[Entry]
@@ -48,10 +48,10 @@ class Line:
     paper_mean: float | None
 
 
-def write_report(run: Path, declarations: Declarations, paper: Path, out: Path) -> list[Path]:
-    """Both files, and where they are."""
+def write_report(run: Path, declarations: Declarations, out: Path) -> list[Path]:
+    """Write the report of a run as HTML and as Markdown into a folder; returns the paths of both files."""
     results = read_results(run, declarations)
-    published = read_paper(paper, declarations.designs)
+    published = read_paper(declarations.designs)
     titles = dict(declarations.designs.families)
     context = make_context(results, published, titles)
     out.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def write_report(run: Path, declarations: Declarations, paper: Path, out: Path) 
 
 
 def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Everything that the page shows, by the names that its template uses."""
     lines = {
         phase: [make_line(results, paper, titles, design, phase) for design in results.designs] for phase in PHASES
     }
@@ -92,12 +92,12 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
         "environment": flatten(results.manifest["environment"], skip=("imports",)),
         "imports": results.manifest["environment"].get("imports", {}),
         "cells": results.manifest["cells"],
-        "titles": {NULL: "ALPHABET", **titles},
+        "titles": {ALPHABET: "ALPHABET", **titles},
     }
 
 
 def make_line(results: Results, paper: Paper, titles: dict[str, str], design: str, phase: str) -> Line:
-    """A design's nine cells in one phase."""
+    """The line of a design in one phase."""
     entries = [make_entry(results, paper, design, family, title, phase) for family, title in titles.items()]
     ratios = [entry.ratio for entry in entries if entry.ratio is not None]
     # A mean over fewer families than were planned would be another number under the same name.
@@ -106,14 +106,14 @@ def make_line(results: Results, paper: Paper, titles: dict[str, str], design: st
 
 
 def make_entry(results: Results, paper: Paper, design: str, family: str, title: str, phase: str) -> Entry:
-    """One cell of one phase, with its raw samples if it was timed."""
+    """The entry of a family in a line, with its raw samples if it was timed."""
     published, row = paper.ratio(design, family, phase), results.rows.get((design, family, phase))
     if row is None or "ratio" not in row:
         failure = "not run" if row is None else f"{row['status']}: {row['error']}"
         return Entry(title, None, published, failure=failure)
     start, groups = results.starts.get(row["key"]), results.groups.get(row["key"])
     if start is None or groups is None:
-        return Entry(title, None, published, failure="without its samples")
+        return Entry(title, None, published, failure="its samples are missing")
     caption = f"{design}, {title}, {phase}: milliseconds per call, block by block"
     return Entry(
         title,
@@ -127,7 +127,7 @@ def make_entry(results: Results, paper: Paper, design: str, family: str, title: 
 
 
 def make_headline(lines: dict[str, list[Line]]) -> list[dict[str, Any]]:
-    """The geometric means of the same-width design, which the paper quotes first, for each phase that is whole."""
+    """The geometric means of the same-width design, which the paper quotes first, for phases that have all families."""
     return [
         {"phase": PHASE_TITLES[phase], "mean": line.mean, "paper": line.paper_mean}
         for phase, found in lines.items()
@@ -137,7 +137,7 @@ def make_headline(lines: dict[str, list[Line]]) -> list[dict[str, Any]]:
 
 
 def flatten(fields: dict[str, Any], skip: tuple[str, ...] = (), prefix: str = "") -> list[tuple[str, str]]:
-    """Nested fields as lines of a table."""
+    """Nested fields as names and values, one pair per line of a table."""
     found = []
     for name, value in fields.items():
         if name in skip:
@@ -145,18 +145,19 @@ def flatten(fields: dict[str, Any], skip: tuple[str, ...] = (), prefix: str = ""
         if isinstance(value, dict):
             found += flatten(value, prefix=f"{prefix}{name}: ")
         else:
-            found.append((f"{prefix}{name}", "not readable" if value is None else str(value)))
+            found.append((f"{prefix}{name}", "not available" if value is None else str(value)))
     return found
 
 
 def make_markdown(context: dict[str, Any]) -> str:
-    """The ledger as tables for a README: this device's ratio, and the paper's in brackets."""
+    """The report as Markdown: a table per phase with this device's ratios, and the paper's in brackets."""
     manifest, evaluation = context["manifest"], context["evaluation"]
     git = manifest["environment"].get("git") or {}
     lines = [
         f"Measured on **{context['device']}** ({context['device_name']}), {manifest['created'][:10]}, "
         f"commit `{str(git.get('commit'))[:12]}`; status={evaluation.status}, scope={evaluation.scope or 'unknown'}.",
-        f"Ratios are a family's time by ALPHABET's; in brackets the paper's, measured on an {DEVICE}, another device.",
+        "A ratio is a family's time divided by ALPHABET's; "
+        f"in brackets the paper's, measured on an {DEVICE}, another device.",
     ]
     for phase, rows in context["phases"].items():
         lines += ["", f"### {PHASE_TITLES[phase]} ({context['device']})", ""]
@@ -166,11 +167,11 @@ def make_markdown(context: dict[str, Any]) -> str:
             cells = [write_pair(entry.ratio, entry.paper) for entry in row.entries]
             lines.append(f"| {row.design} | {' | '.join(cells)} | {write_pair(row.mean, row.paper_mean)} |")
     inside, count = context["noise_inside"], context["noise_rows"]
-    lines += ["", f"Noise: the interval of ALPHABET against itself contains 1.0 in {inside} of {count} rows."]
+    lines += ["", f"Noise: ALPHABET against itself has 1.0 inside its interval in {inside} of {count} rows."]
     return "\n".join(lines) + "\n"
 
 
 def write_pair(ratio: float | None, paper: float | None) -> str:
-    """Ours, then the paper's in brackets."""
+    """A ratio, and the paper's in brackets if it has one."""
     mine = "failed" if ratio is None else f"{ratio:.2f}"
     return mine if paper is None else f"{mine} ({paper:.2f})"

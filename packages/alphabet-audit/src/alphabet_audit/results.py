@@ -1,10 +1,10 @@
-"""A run's rows as report and comparison read them: by design, family and phase."""
+"""The results of a ledger as report and comparison need them: rows and groups by design, family and phase."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from alphabet_audit.declarations import Declarations
-from alphabet_audit.designs import NULL
+from alphabet_audit.designs import ALPHABET
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evaluate import Evaluation, evaluate
 from alphabet_audit.evidence import RECORDS, Record, read_manifest, read_records
@@ -13,7 +13,7 @@ from alphabet_audit.schema import MANIFEST, check_forms, find_misfits
 
 @dataclass(frozen=True)
 class Results:
-    """Rows and groups by (design's key, opponent, phase); starts: what was timed; what the evaluator says of them."""
+    """A ledger's records. rows: by design key, family and phase; groups and starts: by row key; parity: the gates."""
 
     manifest: Record
     evaluation: Evaluation
@@ -24,30 +24,31 @@ class Results:
 
     @property
     def device(self) -> str:
+        """The kind of device that was measured, "cpu" or "cuda"."""
         return str(self.manifest["device"])
 
     @property
     def designs(self) -> list[str]:
-        """In the order of the file of designs."""
+        """The designs' keys, in the order of the file of designs."""
         return list(self.manifest["plan"]["designs"])
 
     @property
     def nulls(self) -> list[Record]:
-        """ALPHABET against itself."""
-        return [row for (_, opponent, _), row in self.rows.items() if opponent == NULL]
+        """The rows of ALPHABET against itself."""
+        return [row for (_, family, _), row in self.rows.items() if family == ALPHABET]
 
 
 def read_results(folder: Path, declarations: Declarations) -> Results:
-    """A ledger's results, whole or not; what its chain does not hold together is no result."""
+    """The results of the ledger in a folder, finished or not; an error if its evidence is damaged."""
     manifest = read_manifest(folder)
     if manifest.get("kind") != "ledger":
-        raise AuditError(f"{folder} is a run of kind {manifest.get('kind')!r}; a report needs one of the ledger")
+        raise AuditError(f"{folder} holds a run of kind {manifest.get('kind')!r}; a report needs a ledger")
     try:
         records = read_records((folder / RECORDS).read_bytes(), str(folder / RECORDS))
     except OSError as error:
         raise AuditError(f"{folder / RECORDS} cannot be read: {error.strerror}") from error
     if misfits := [*find_misfits(manifest, MANIFEST), *check_forms(records)]:
-        raise AuditError(f"{folder} is damaged: {misfits[0]}; alphabet-audit evaluate lists everything")
+        raise AuditError(f"{folder} is damaged: {misfits[0]}; alphabet-audit evaluate lists all reasons")
     groups: dict[str, list[Record]] = {}
     for record in records:
         if record["kind"] == "group":

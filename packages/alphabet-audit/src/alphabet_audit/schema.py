@@ -1,4 +1,4 @@
-"""The form of records and manifest: every field that there must be, of its kind, and no other."""
+"""The form of records and of the manifest: the fields that each has, what each field holds, and no others."""
 
 import math
 import re
@@ -9,74 +9,79 @@ from alphabet_audit.evidence import Record
 from alphabet_audit.timing import PROTOCOL
 
 Check = Callable[[Any], bool]
+HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def is_text(value: object) -> bool:
-    """A string."""
+    """Whether a value is a string."""
     return isinstance(value, str)
 
 
 def is_word(value: object) -> bool:
-    """A string that says something."""
+    """Whether a value is a string that is not empty."""
     return isinstance(value, str) and bool(value)
 
 
 def is_hash(value: object) -> bool:
-    """sha256 in hexadecimal."""
-    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
+    """Whether a value is a sha256 in hexadecimal."""
+    return isinstance(value, str) and HASH.fullmatch(value) is not None
 
 
 def is_count(value: object) -> bool:
-    """An integer from zero on; True is none."""
+    """Whether a value is an integer from zero on; True is not."""
     return type(value) is int and value >= 0
 
 
 def is_number(value: Any) -> bool:
-    """Finite and not negative."""
+    """Whether a value is a number, finite and not negative."""
     return type(value) in (int, float) and math.isfinite(value) and value >= 0
 
 
 def is_time(value: object) -> bool:
-    """Seconds: finite and positive."""
+    """Whether a value is a time in seconds: finite and positive."""
     return is_number(value) and value != 0
 
 
 def is_measure(value: object) -> bool:
-    """A number, or the word for one that is none: such a reading is well formed, and fails."""
+    """Whether a value is a number, or the word for one that is not finite, which is well formed and fails its gate."""
     return is_number(value) or value in ("inf", "nan")
 
 
 def is_sample(value: Any) -> bool:
-    """Repeats, and the seconds of all of them."""
+    """Whether a value is a number of repeats and the seconds of all of them."""
     return isinstance(value, list) and len(value) == 2 and is_count(value[0]) and value[0] > 0 and is_time(value[1])
 
 
 def is_mapping(value: object) -> bool:
-    """With names for keys."""
+    """Whether a value is a mapping."""
     return isinstance(value, dict)
 
 
 def list_of(check: Check, size: int | None = None, least: int = 1) -> Check:
-    """Of that size, or of at least so many."""
+    """A check for a list of that size, or of at least so many entries, which all pass a check."""
     return lambda value: (
         isinstance(value, list) and (len(value) == size if size else len(value) >= least) and all(map(check, value))
     )
 
 
 def arms_of(check: Check) -> Check:
-    """Something for either arm."""
+    """A check for a mapping with an entry for each arm, both of which pass a check."""
     return lambda value: isinstance(value, dict) and set(value) == {"A", "B"} and all(map(check, value.values()))
 
 
 def fields_of(**checks: Check) -> Check:
-    """A mapping with these fields and no other."""
-    return lambda value: isinstance(value, dict) and not list(find_misfits(value, checks))
+    """A check for a mapping with these fields, each of which passes its check, and no others."""
+    return lambda value: (
+        isinstance(value, dict)
+        and value.keys() == checks.keys()
+        and all(check(value[name]) for name, check in checks.items())
+    )
 
 
 def find_misfits(record: Record, checks: Mapping[str, Check]) -> Iterator[str]:
-    """What is missing, not known, or not of its kind, in words."""
-    for name in sorted(set(record) - set(checks)):
-        yield f"has an unknown field {name}"
+    """What is wrong with a record's fields, in words: unknown ones, missing ones, and ones that fail their checks."""
+    if not record.keys() <= checks.keys():
+        yield from (f"has an unknown field {name}" for name in sorted(set(record) - set(checks)))
     for name, check in checks.items():
         if name not in record:
             yield f"has no {name}"
@@ -85,7 +90,7 @@ def find_misfits(record: Record, checks: Mapping[str, Check]) -> Iterator[str]:
 
 
 is_reading = fields_of(quantity=is_word, rule=is_word, error=is_measure, plain=is_measure, limit=is_measure)
-is_candidate = fields_of(
+is_trial = fields_of(
     name=is_word, readings=list_of(is_reading, least=0), seconds=list_of(is_time, least=0), reason=is_text
 )
 is_warmups = arms_of(list_of(is_time, PROTOCOL.warmups))
@@ -100,7 +105,7 @@ RECORDS: dict[str, dict[str, Check]] = {
         **KEYED, "runtime": is_word, "verdict": is_word, "detail": is_text, "case": is_mapping,
         "readings": list_of(is_reading, least=0),
     },
-    "choice": {**KEYED, "candidates": list_of(is_candidate), "chosen": lambda value: value is None or is_word(value)},
+    "choice": {**KEYED, "candidates": list_of(is_trial), "chosen": lambda value: value is None or is_word(value)},
     "gate": {**KEYED, "readings": list_of(is_reading), "verdict": is_word},
     "start": {
         **KEYED, "execution": is_word, "seed": is_count, "calibration": arms_of(list_of(is_sample)),
@@ -135,7 +140,7 @@ MANIFEST: dict[str, Check] = {
 
 
 def check_forms(records: list[Record]) -> Iterator[str]:
-    """Every record that is not of its kind's form."""
+    """What is wrong with the form of any record, in words."""
     for record in records:
         kind = record.get("kind")
         if not isinstance(kind, str) or kind not in RECORDS:

@@ -1,4 +1,4 @@
-"""What the commands show: tables, a progress bar, verdicts."""
+"""What the commands show on a terminal: a progress bar, tables and verdicts."""
 
 from types import TracebackType
 from typing import Self
@@ -8,25 +8,25 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from alphabet_audit.designs import NULL, PHASES
-from alphabet_audit.evaluate import FAIL, PASS, Evaluation
+from alphabet_audit.designs import ALPHABET, PHASES
+from alphabet_audit.evaluate import Evaluation
 from alphabet_audit.evidence import Record
 from alphabet_audit.outcomes import Outcome
-from alphabet_audit.tolerances import NOT_RUN
+from alphabet_audit.verdicts import FAIL, NOT_RUN, PASS
 
 COLORS = {PASS: "green", FAIL: "bold red", NOT_RUN: "yellow"}
 
 
 class LedgerScreen:
-    """A bar with the time left, and a line per finished cell: both phases' ratios."""
+    """Shows a ledger's progress: a bar with the time left, and for each finished cell a line with both ratios."""
 
     def __init__(self, console: Console, titles: dict[str, str]) -> None:
         self.console = console
-        self.titles = {**titles, NULL: "itself (noise)"}
+        self.titles = {**titles, ALPHABET: "itself (noise)"}
         self._phases: dict[tuple[str, str], dict[str, str]] = {}
         self._bar = Progress(
             TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TextColumn("rows,"),
-            TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"), console=console,
+            TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"), console=console,
         )  # fmt: skip
         self._task = self._bar.add_task("rows", total=None, what="")
 
@@ -41,19 +41,19 @@ class LedgerScreen:
         self._bar.stop()
 
     def begin(self, done: list[Record], total: int) -> None:
-        """How much there is, and what of it an earlier session did."""
+        """Show how many rows there are, and which of them earlier sessions did."""
         self._bar.update(self._task, total=total, completed=len(done))
         for row in done:
             self._remember(row)
         if done:
-            self.console.print(f"resumed: {len(done)} of {total} rows are done", highlight=False)
+            self.console.print(f"resuming: {len(done)} of {total} rows are already done", highlight=False)
 
     def work(self, what: str) -> None:
-        """What is going on."""
+        """Show what is going on."""
         self._bar.update(self._task, what=what)
 
     def finish(self, row: Record) -> None:
-        """One row more; with the second phase of a cell, its line."""
+        """Count a finished row; with the second phase of a cell, print the cell's line."""
         self._bar.advance(self._task)
         phases = self._remember(row)
         if len(phases) == len(PHASES):
@@ -62,14 +62,14 @@ class LedgerScreen:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def _remember(self, row: Record) -> dict[str, str]:
-        """What is known of the row's cell, phase by phase."""
+        """Keep a row; returns what is known of its cell, by phase."""
         phases = self._phases.setdefault((row["design"], row["opponent"]), {})
         phases[row["phase"]] = describe_row(row)
         return phases
 
 
 def describe_row(row: Record) -> str:
-    """The ratio and both times, or why there are none."""
+    """A row's ratio and both times per call, the family's first, or why it was not timed."""
     if "ratio" not in row:
         return f"[red]{row['status']}[/]: {escape(row['error'][:90])}"
     mine, theirs = (1e3 * row["seconds"][arm] for arm in "AB")
@@ -77,7 +77,7 @@ def describe_row(row: Record) -> str:
 
 
 def parity_table(outcomes: list[Outcome]) -> Table:
-    """One line per case: the reading nearest to its limit, or why there is none."""
+    """A table with a line per case: the reading nearest to its limit, or why there is none."""
     table = Table(title="Parity with the reference in float64", title_justify="left", box=None, pad_edge=False)
     for name in ("gate", "runtime", "B/T/D, modes", "seed", "worst reading", "error", "limit", "verdict"):
         numeric = name in ("seed", "error", "limit")
@@ -90,7 +90,10 @@ def parity_table(outcomes: list[Outcome]) -> Table:
 
 
 def print_evaluation(console: Console, evaluation: Evaluation, most: int | None = None) -> None:
-    """The status first, then every reason, or what the run says."""
+    """Print an evaluation: the status first, then every reason against the run, or its geometric means.
+
+    most: how many reasons to print; None for all
+    """
     status = evaluation.status
     scope = f" scope={evaluation.scope}" if evaluation.kind == "ledger" else ""
     device = f" device={evaluation.device}" if evaluation.device else ""
@@ -98,9 +101,12 @@ def print_evaluation(console: Console, evaluation: Evaluation, most: int | None 
     if evaluation.counts:
         console.print(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()), highlight=False)
     if status not in (PASS, FAIL):
-        console.print("a part that holds; only a whole run can be status=pass", highlight=False)
+        console.print("all that was run holds, but it is only a part: status=pass needs a whole run", highlight=False)
     for reason in evaluation.reasons[:most]:
         console.print(f"  - {reason}", highlight=False, markup=False)
-    for design, means in evaluation.means.items() if status != FAIL else ():  # what fails is no result
+    if most is not None and len(evaluation.reasons) > most:
+        hidden = len(evaluation.reasons) - most
+        console.print(f"  and {hidden} more reasons: alphabet-audit evaluate lists them all", highlight=False)
+    for design, means in evaluation.means.items() if status != FAIL else ():  # a run that fails has no result
         shown = ", ".join(f"{phase} {means[phase]:.2f}x" for phase in PHASES if phase in means)
         console.print(f"{design}: geometric means {shown} ({evaluation.device})", highlight=False)

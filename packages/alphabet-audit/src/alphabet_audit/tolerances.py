@@ -1,4 +1,4 @@
-"""What counts as agreement: rules from audit/tolerances.toml, each with its reason."""
+"""What counts as agreement: the rules of tolerances.toml, and readings that are judged by them."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from alphabet_audit.errors import AuditError
-
-PASS, FAIL, NOT_RUN = "pass", "fail", "not-run"
+from alphabet_audit.verdicts import FAIL, PASS
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """At most `slack` times as wrong as plain torch in float32, or as `floor` allows, both against float64."""
+    """A rule: an error may be `slack` times that of plain torch in float32, or `floor` if that is larger."""
 
     name: str
     floor: float
@@ -25,10 +24,10 @@ class Tolerance:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise AuditError(f"{name} of tolerance {self.name!r} must be finite and not negative; got {value!r}")
         if not isinstance(self.reason, str) or not self.reason.strip():
-            raise AuditError(f"tolerance {self.name!r} has no reason; a limit is derived and says from what")
+            raise AuditError(f"tolerance {self.name!r} has no reason; write down how its limits were derived")
 
     def limit(self, plain: float) -> float:
-        """The largest error allowed, given plain torch's own. An error that is no number allows nothing."""
+        """The largest error allowed, given plain torch's own; NaN, which allows nothing, if that is not finite."""
         return max(self.floor, self.slack * plain) if math.isfinite(plain) else math.nan
 
 
@@ -36,16 +35,16 @@ Tolerances = Mapping[str, Tolerance]
 
 
 def parse_tolerances(fields: Mapping[str, Any], source: str) -> dict[str, Tolerance]:
-    """The rules in a file's fields; `source` is its name, for errors."""
+    """The rules that a file's fields declare, by name; `source` names the file in errors."""
     try:
         return {name: Tolerance(name, rule["floor"], rule["slack"], rule["reason"]) for name, rule in fields.items()}
     except (KeyError, TypeError) as error:
-        raise AuditError(f"{source}: each tolerance has floor, slack and reason; {error!r} is missing") from error
+        raise AuditError(f"{source}: each tolerance needs floor, slack and reason; {error!r} is missing") from error
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One comparison. quantity: what was compared; rule: by which tolerance; plain: plain torch's error."""
+    """One comparison's result. quantity: what was compared; rule: the tolerance's name; plain: plain torch's error."""
 
     quantity: str
     rule: str
@@ -55,29 +54,29 @@ class Reading:
 
     @property
     def holds(self) -> bool:
-        """An error or a limit that is no number never holds."""
+        """Whether the error is within its limit; an error or a limit that is not finite never is."""
         return math.isfinite(self.error) and self.error <= self.limit
 
     @property
-    def strain(self) -> float:
-        """Error by limit: which of several readings is the worst."""
+    def limit_share(self) -> float:
+        """The error as a share of its limit, by which the worst of several readings is found."""
         if not math.isfinite(self.error) or not math.isfinite(self.limit):
             return math.inf
         return self.error / self.limit if self.limit > 0 else (0.0 if self.error == 0 else math.inf)
 
     def to_record(self) -> dict[str, Any]:
-        """For the evidence, in which what is no finite number is written as a word."""
+        """The fields as evidence holds them; numbers that are not finite are words there, such as "nan"."""
         return {name: _write(value) for name, value in asdict(self).items()}
 
 
 def read_reading(record: Mapping[str, Any]) -> Reading:
-    """A reading from its record, in which numbers that are none are words."""
+    """The reading that a record holds."""
     numbers = (float(record[name]) for name in ("error", "plain", "limit"))
     return Reading(record["quantity"], record["rule"], *numbers)
 
 
 def judge(readings: Iterable[Reading]) -> str:
-    """Pass if there is anything to judge and all of it holds."""
+    """The verdict on readings: pass if there are any and all of them hold, else fail."""
     readings = list(readings)
     return PASS if readings and all(reading.holds for reading in readings) else FAIL
 

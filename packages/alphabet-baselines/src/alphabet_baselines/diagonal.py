@@ -29,7 +29,7 @@ System = tuple[Tensor, Tensor, Tensor]
 
 
 def mix_modes(features: Tensor, system: System, skip: Tensor, scan: Callable[..., Tensor]) -> Tensor:
-    """Re(output z[t]) + skip u[t] with z[t] = transition z[t-1] + input u[t]: (B, T, width) -> (B, T, width)."""
+    """The outputs Re(output z[t]) + skip u[t] of z[t] = transition z[t-1] + input u[t], (B, T, width) like u."""
     transition, to_modes, from_modes = system
     drive = features @ from_complex(to_modes.mT)  # (B, T, 2N), packed
     states = scan(transition, drive, None)

@@ -8,12 +8,12 @@ from torch.autograd.function import once_differentiable
 
 
 def padded_length(length: int) -> int:
-    """A power of two that leaves room for a linear convolution of two sequences of this length."""
+    """The power of two that leaves room for a linear convolution of two sequences of this length."""
     return 1 << (2 * length - 1).bit_length()
 
 
 def convolve(features: Tensor, kernel: Tensor) -> Tensor:
-    """y[t] = sum over s of kernel[s] features[t - s] in every channel: (B, T, width), (width, T) -> (B, T, width)."""
+    """The sum over s of kernel[s] features[t - s] in every channel: (B, T, width), (width, T) -> (B, T, width)."""
     outputs: Tensor = _Convolution.apply(features, kernel)  # type: ignore[no-untyped-call]
     return outputs
 

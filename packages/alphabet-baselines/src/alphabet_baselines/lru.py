@@ -39,7 +39,7 @@ class LRUMixer(nn.Module):
         self.skip = nn.Parameter(torch.randn(width))
 
     def discretize(self) -> System:
-        """The transition and the normalized maps; the recurrence is discrete to begin with."""
+        """The system of transition and normalized maps; the recurrence is discrete to begin with."""
         radius, phase = torch.exp(-self.nu.exp()), self.theta.exp()
         transition = pack(radius * phase.cos(), radius * phase.sin())
         to_modes = self.log_gamma.exp().unsqueeze(-1) * torch.view_as_complex(self.input)

@@ -12,7 +12,7 @@ REMEDY = "on a machine with CUDA: pip install 'alphabet-baselines[official]' (ma
 
 
 def to_official(mixer: nn.Module, module: Callable[..., nn.Module] | None = None) -> nn.Module:
-    """An official `Mamba` with the mixer's weights, fast path on; `module` is the class, if it is at hand."""
+    """An official `Mamba` with the mixer's weights and its fast path on; `module` is its class, imported if None."""
     if not isinstance(mixer, MambaMixer):
         raise AlphabetError(f"mixer must be a MambaMixer; got {type(mixer).__name__}")
     weight = mixer.in_proj.weight
@@ -31,7 +31,7 @@ def to_official(mixer: nn.Module, module: Callable[..., nn.Module] | None = None
 
 
 def from_official(official: nn.Module, algorithm: str = ALGORITHMS[0]) -> MambaMixer:
-    """Our mixer with an official module's weights; the sizes are read off them."""
+    """A `MambaMixer` with the weights of an official module, whose sizes are read off them."""
     state = official.state_dict()
     if set(state) != set(MambaMixer(1, 1, 1).state_dict()):
         raise AlphabetError(

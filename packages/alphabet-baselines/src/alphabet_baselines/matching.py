@@ -25,12 +25,12 @@ class Match:
 
     @property
     def gap(self) -> float:
-        """Signed and relative: +0.01 is one per cent too many."""
+        """The relative difference from the target, with its sign: +0.01 is one per cent too many parameters."""
         return self.parameters / self.target - 1.0
 
 
 def count_parameters(family: str, *, channels: int, outputs: int, width: int, choice: Choice) -> int:
-    """Trainable parameters, counted on the model itself, which is built without memory."""
+    """The number of trainable parameters, counted on the model itself, which is built without memory."""
     with torch.device("meta"):
         model = build(family, channels=channels, outputs=outputs, width=width, choice=choice)
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
@@ -42,7 +42,7 @@ def match_parameters(family: str, target: int, *, channels: int, outputs: int) -
 
 
 def find_neighbours(family: str, target: int, *, channels: int, outputs: int) -> list[Match]:
-    """For each choice the widest model not above the target and the narrowest not below, nearest first."""
+    """The models on either side of the target, two for each structural choice, nearest first."""
     entry = find_family(family)
     if isinstance(target, bool) or not isinstance(target, int) or target < 1:
         raise AlphabetError(f"target must be a positive number of parameters; got {target!r}")
@@ -58,7 +58,9 @@ def find_neighbours(family: str, target: int, *, channels: int, outputs: int) ->
         while realize(choice, high).parameters < target:
             low, high = high, 2 * high
             if high > WIDTH_LIMIT:
-                raise AlphabetError(f"target={target} would need {family} wider than {WIDTH_LIMIT}")
+                raise AlphabetError(
+                    f"target={target} would need {family} wider than {WIDTH_LIMIT}; ask for fewer parameters"
+                )
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if realize(choice, middle).parameters < target else (low, middle)
@@ -74,7 +76,7 @@ def design_target(width: int) -> int:
 
 
 def format_table() -> str:
-    """Markdown: what matches each design in each family, and the models next to it."""
+    """The Markdown table of what matches each design in each family, and of the models next to it."""
     targets = {width: design_target(width) for width in DESIGN_WIDTHS}
     heading = " | ".join(f"D = {width}: {target:,}" for width, target in targets.items())
     chosen = [f"| family (choice) | {heading} |", "|---" * (1 + len(targets)) + "|"]

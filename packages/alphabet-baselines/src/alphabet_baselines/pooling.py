@@ -1,4 +1,4 @@
-"""From a trajectory to one vector: what every control's linear head reads."""
+"""From a trajectory to one vector: what the linear head of every family reads."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from alphabet_baselines.tokens import Tokens
 
 
 def pool_mean(features: Tensor, tokens: Tokens) -> Tensor:
-    """The mean over present tokens; zero where there is none."""
+    """The mean over present tokens, zero where there is none: (B, T, width) -> (B, width)."""
     if tokens.present is None or tokens.lengths is None:
         return features.mean(dim=1)
     total = torch.where(tokens.present.unsqueeze(-1), features, 0.0).sum(dim=1)
@@ -15,7 +15,7 @@ def pool_mean(features: Tensor, tokens: Tokens) -> Tensor:
 
 
 def pool_max(features: Tensor, tokens: Tokens) -> Tensor:
-    """The largest value over present tokens, channel by channel; zero where there is none."""
+    """The largest value over present tokens, channel by channel, zero where there is none: (B, width)."""
     if tokens.present is None or tokens.lengths is None:
         return features.amax(dim=1)
     highest = torch.where(tokens.present.unsqueeze(-1), features, -torch.inf).amax(dim=1)
@@ -23,7 +23,7 @@ def pool_max(features: Tensor, tokens: Tokens) -> Tensor:
 
 
 def pool_last(features: Tensor, tokens: Tokens) -> Tensor:
-    """The last present token; zero where there is none."""
+    """The features of the last present token, zero where there is none: (B, T, width) -> (B, width)."""
     if tokens.lengths is None:
         return features[:, -1]
     index = (tokens.lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, features.shape[-1])

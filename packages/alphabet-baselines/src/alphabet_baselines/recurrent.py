@@ -36,7 +36,7 @@ class Recurrent(nn.Module, ABC):
     @property
     @abstractmethod
     def states(self) -> int:
-        """How many vectors a token hands to the next; the first is the output."""
+        """The number of vectors that a token hands to the next, of which the first is the output."""
 
     @abstractmethod
     def cell(self, from_input: Tensor, from_state: Tensor, state: list[Tensor]) -> list[Tensor]:

@@ -7,7 +7,7 @@ from alphabet_core import RECIPES, SCANS, Alphabet, AlphabetConfig, AlphabetErro
 from torch import nn
 
 from alphabet_baselines import cnn1d, gru, lru, lstm, mamba, s4d, s5, tcn, transformer
-from alphabet_baselines.control import Control
+from alphabet_baselines.family_model import FamilyModel
 from alphabet_baselines.pooling import MEAN, MEAN_MAX, MEAN_MAX_LAST
 from alphabet_baselines.tokens import check_metadata, count_inputs
 
@@ -16,7 +16,7 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Family:
-    """One control family.
+    """One family of models.
 
     title: its name in the paper's tables. axes: what the two numbers of a structural choice are. choices: the two
     choices, the smaller and faster one first. algorithms: the exact algorithms by name, the default first.
@@ -62,16 +62,16 @@ class Candidate:
 
     @property
     def recipe(self) -> Recipe:
-        """How it is optimized."""
+        """The recipe by which this candidate is optimized."""
         return RECIPES[self.recipe_name]
 
     @property
     def microbatch(self) -> int | None:
-        """Width 128 accumulates two microbatches of 32; the others take the batch of 64 at once."""
+        """The size of a microbatch: 32 at width 128, of which two make a batch; None elsewhere, for the whole batch."""
         return MICROBATCHES.get(self.width)
 
     def build(self, *, channels: int, outputs: int, metadata: Sequence[str] = ()) -> nn.Module:
-        """A fresh model of this configuration."""
+        """A fresh model of this configuration, drawn with torch's current random state."""
         return build(
             self.family,
             channels=channels,
@@ -105,10 +105,10 @@ def build(
     metadata: Sequence[str] = (),
     algorithm: str | None = None,
 ) -> nn.Module:
-    """A fresh model of a family at any width, with torch's current random state.
+    """A fresh model of a family at any width, drawn with torch's current random state.
 
-    choice: one of `FAMILIES[family].choices`; for "alphabet", (modes,). metadata: what enters a control as extra
-    channels, out of "observed" and "time_delta"; ALPHABET reads all metadata as such and needs no channel.
+    choice: one of `FAMILIES[family].choices`; for "alphabet", (modes,). metadata: what enters a model as extra
+    channels, out of "observed" and "time_delta"; ALPHABET reads all metadata as they are and needs no channel.
     algorithm: one of `FAMILIES[family].algorithms`; all compute the same function from the same state dict.
     """
     for name, size in (("channels", channels), ("outputs", outputs), ("width", width)):
@@ -125,7 +125,7 @@ def build(
         )
     algorithm = _check_algorithm(family, algorithm, entry.algorithms)
     backbone = entry.backbone(count_inputs(channels, metadata), width, *choice, algorithm=algorithm)
-    return Control(backbone, channels=channels, outputs=outputs, width=width, pools=entry.pools, metadata=metadata)
+    return FamilyModel(backbone, channels=channels, outputs=outputs, width=width, pools=entry.pools, metadata=metadata)
 
 
 def find_family(family: str) -> Family:
@@ -153,5 +153,5 @@ def _check_algorithm(family: str, algorithm: str | None, known: tuple[str, ...])
 
 
 def _key(family: str, width: int, choice: Choice, recipe: str) -> str:
-    """Zero-padded, so that text order is the order of capacity."""
+    """The key of a candidate, zero-padded so that text order is the order of capacity."""
     return f"{family}/{width:03d}/{'x'.join(f'{size:02d}' for size in choice)}/{recipe}"

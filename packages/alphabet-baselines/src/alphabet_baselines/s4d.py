@@ -45,7 +45,7 @@ class S4DMixer(nn.Module):
         return torch.addcmul(mixed, features, self.skip)
 
     def discretize(self) -> tuple[Tensor, Tensor]:
-        """Transition in float64 and weight, (width, 2n), packed.
+        """The transition in float64 and the readout weight, (width, 2n) each, packed.
 
         y[t] = sum of Re(weight z[t]) with z[t] = transition z[t-1] + u[t]. The rounding of a transition grows with
         every power of it, and the powers reach the whole length.
@@ -55,7 +55,7 @@ class S4DMixer(nn.Module):
         return transition, 2.0 * multiply(gain.to(self.output.dtype), self.output)
 
     def powers(self, transition: Tensor, count: int) -> Tensor:
-        """(width, count, 2n) transition**0 ... transition**(count - 1) in the dtype of the weights."""
+        """The powers transition**0 ... transition**(count - 1), (width, count, 2n), in the dtype of the weights."""
         table = tabulate_powers(_flatten(transition), count).to(self.output.dtype)
         return _unflatten(table, len(transition)).transpose(0, 1)
 
@@ -64,7 +64,7 @@ class S4DMixer(nn.Module):
 
 
 def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
-    """The recurrence itself, token by token."""
+    """The outputs (B, T, width) by the recurrence itself, token by token."""
     transition, weight = layer.discretize()
     transition = transition.to(features.dtype)
     state = features.new_zeros(features.shape[0], *transition.shape)  # (B, width, 2n)
@@ -77,7 +77,7 @@ def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
 
 
 def convolve_associative(features: Tensor, layer: S4DMixer) -> Tensor:
-    """All states at once by a scan of logarithmic depth; needs memory for every state."""
+    """The outputs (B, T, width) by a scan of logarithmic depth over all states, which are kept in memory."""
     transition, weight = layer.discretize()
     drive = features.unsqueeze(-1) * _impulse(weight)  # (B, T, width, 2n)
     states = scan_associative(_flatten(transition), _flatten(drive))
@@ -85,14 +85,14 @@ def convolve_associative(features: Tensor, layer: S4DMixer) -> Tensor:
 
 
 def convolve_fft(features: Tensor, layer: S4DMixer) -> Tensor:
-    """The whole kernel, then one product in the frequency domain."""
+    """The outputs (B, T, width) by one product with the whole kernel in the frequency domain."""
     transition, weight = layer.discretize()
     kernel = _read(weight.unsqueeze(1), layer.powers(transition, features.shape[1]))  # (width, T)
     return fft.convolve(features, kernel)
 
 
 def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
-    """Chunk by chunk in matrix products with tables of powers; only the chunks' end states go through a scan."""
+    """The outputs (B, T, width) by matrix products with tables of powers; only the chunks' end states are scanned."""
     batch, length, width = features.shape
     chunk = min(length, CHUNK)
     count = math.ceil(length / chunk)

@@ -38,7 +38,7 @@ class S5Mixer(nn.Module):
         self.skip = nn.Parameter(torch.randn(width))
 
     def discretize(self) -> System:
-        """The zero-order hold of every mode over its own step."""
+        """The discretized system: the zero-order hold of every mode over its own step."""
         decay, frequency = self.log_decay.exp().unsqueeze(-1), self.frequency.unsqueeze(-1)
         transition, gain = zero_order_hold(decay, frequency, self.log_step.exp())  # (P / 2, 2) each: real, imaginary
         to_modes = torch.view_as_complex(gain.contiguous()).unsqueeze(-1) * torch.view_as_complex(self.input)

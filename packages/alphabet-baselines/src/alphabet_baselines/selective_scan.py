@@ -16,7 +16,7 @@ SelectiveScan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def selective_sequential(inputs: Tensor, step: Tensor, rate: Tensor, to_state: Tensor, from_state: Tensor) -> Tensor:
-    """The definition, token by token; the state (B, E, N) stays in a cache and nothing larger exists."""
+    """The outputs (B, T, E) by the definition, token by token; nothing larger than one state (B, E, N) is kept."""
     driven = step * inputs
     state = inputs.new_zeros(inputs.shape[0], *rate.shape)
     outputs = []
@@ -28,7 +28,7 @@ def selective_sequential(inputs: Tensor, step: Tensor, rate: Tensor, to_state: T
 
 
 def selective_adjoint(inputs: Tensor, step: Tensor, rate: Tensor, to_state: Tensor, from_state: Tensor) -> Tensor:
-    """The same loop with its hand-derived reverse: one pass back over the kept states, no graph of single steps."""
+    """The outputs of the same loop with a hand-derived backward: one reverse loop over the kept states."""
     if not torch.is_grad_enabled():
         return selective_sequential(inputs, step, rate, to_state, from_state)
     outputs: Tensor = _AdjointScan.apply(  # type: ignore[no-untyped-call]

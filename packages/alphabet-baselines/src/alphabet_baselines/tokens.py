@@ -1,4 +1,4 @@
-"""What a control is given to read: the core's sequence contract, its metadata as extra channels, its padding removed.
+"""What a model of a family reads: the core's sequence contract, metadata as extra channels, padding removed.
 
 Invalid tokens are taken out before any model sees them: the valid ones move to the front in order, and a tail of zeros
 remains. Padding in front, behind or in between can then change nothing, in any family that leaves the tail unread.
@@ -12,13 +12,13 @@ from alphabet_core import AlphabetError, Sequence, read_sequence
 from torch import Tensor
 
 # The metadata that can enter as channels: one indicator per channel, and one channel of log(1 + elapsed time).
-# Validity would be a constant wherever a control reads, so it has no channel.
+# Validity would be a constant wherever a model reads, so it has no channel.
 METADATA = ("observed", "time_delta")
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A batch ready for a control.
+    """A batch ready for a backbone.
 
     inputs (B, T, channels and metadata); present (B, T), True for the first `lengths` (B,) tokens of each row. Both
     are None where every token is valid.
@@ -37,7 +37,7 @@ def check_metadata(metadata: Names[str]) -> tuple[str, ...]:
 
 
 def count_inputs(channels: int, metadata: Names[str]) -> int:
-    """How many numbers a token has once its metadata are channels."""
+    """The number of inputs per token once the metadata are channels."""
     return channels + channels * ("observed" in metadata) + ("time_delta" in metadata)
 
 
@@ -51,13 +51,13 @@ def read_tokens(
     observed: Tensor | None = None,
     valid: Tensor | None = None,
 ) -> Tokens:
-    """Check a batch by the core's contract and lay it out for a control."""
+    """The tokens of a batch, checked by the core's contract, with metadata as channels and without invalid tokens."""
     sequence = read_sequence(
         values, channels=channels, like=like, time_delta=time_delta, observed=observed, valid=valid
     )
     if time_delta is not None and "time_delta" not in metadata:
         raise AlphabetError(
-            "time_delta is given, but this control has no channel for it and would ignore it: "
+            "time_delta is given, but this model has no channel for it and would ignore it: "
             "build it with metadata=('time_delta',), or leave time_delta out"
         )
     parts = [sequence.values]

@@ -73,7 +73,7 @@ class Attention(nn.Module):
 
 
 def softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(Q K^T / sqrt(head width)) V: the definition, with the whole T x T matrix in memory."""
+    """Attention by its definition, softmax(Q K^T / sqrt(head width)) V, with the whole T x T matrix in memory."""
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -81,7 +81,7 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
 
 
 def positions(features: Tensor) -> Tensor:
-    """(T, width) sines and cosines of the token index, at rates that fall geometrically from 1 towards 1 / 10,000."""
+    """Sines and cosines (T, width) of each token's index, at rates that fall geometrically from 1 to 1 / 10,000."""
     length, width = features.shape[1:]
     half = math.ceil(width / 2)
     rate = torch.exp(torch.arange(half, dtype=features.dtype, device=features.device) * (-math.log(10_000.0) / half))

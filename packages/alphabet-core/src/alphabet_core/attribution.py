@@ -13,7 +13,7 @@ from alphabet_core.sequence import check_indices, check_lengths
 
 @dataclass(frozen=True)
 class Attribution:
-    """margin[b] = baseline[b] + contributions[b].sum(), exactly, for each prediction b.
+    """The margins of a batch of predictions: margin[b] = baseline[b] + contributions[b].sum(), exactly.
 
     contributions (B, banks, M); baseline, margin (B,); winner, runner_up (B,) class indices, runner_up None with K = 1,
     where the margin is the output itself.
@@ -77,11 +77,11 @@ def attribute(
 
 @torch.no_grad()
 def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **side_inputs: Tensor | None) -> Tensor:
-    """(banks, M, coordinates): the mean descriptor of a set of sequences, the center of its attributions."""
+    """The mean descriptor (banks, M, coordinates) of a set of sequences, from which contributions are measured."""
     present = {name: tensor for name, tensor in side_inputs.items() if tensor is not None}
     check_lengths(values, **present)
     if len(values) == 0:
-        raise AlphabetError("values: the mean of no sequence does not exist; pass the training sequences")
+        raise AlphabetError("values holds no sequence, so it has no mean: pass the training sequences")
     total = torch.zeros((), dtype=torch.float64, device=values.device)
     for start in range(0, len(values), batch_size):
         part = slice(start, start + batch_size)
@@ -91,14 +91,14 @@ def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, *
 
 
 def rank_poles(attribution: Attribution) -> Tensor:
-    """(banks * M, 2) of (bank, mode), the largest mean absolute contribution first; ties keep the pole order."""
+    """All poles as rows (bank, mode), (banks * M, 2), by falling mean absolute contribution; ties keep their order."""
     score = attribution.contributions.abs().mean(dim=0)  # (banks, M)
     order = score.flatten().argsort(descending=True, stable=True)
     return torch.stack((order // score.shape[1], order % score.shape[1]), dim=1)
 
 
 def pole_mask(model: Alphabet, poles: Tensor) -> Tensor:
-    """(banks, M) True at the listed (bank, mode) rows, such as the first eight of a ranking."""
+    """The mask (banks, M) that is True at the listed rows (bank, mode), such as the first eight of a ranking."""
     shape = (model.config.banks, model.config.modes)
     if poles.ndim != 2 or poles.shape[1] != 2:
         raise AlphabetError(f"poles must be rows of (bank, mode), shape (n, 2); got {tuple(poles.shape)}")

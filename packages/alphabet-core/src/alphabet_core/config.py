@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from alphabet_core.errors import AlphabetError
 
-# Each structural control of the paper's ablation is a few fields of the same configuration.
+# Each structural variant of the paper's ablation is a few fields of the same configuration.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
     "one-scan": {"cascaded": False, "synthesis": False},
@@ -67,23 +67,23 @@ class AlphabetConfig:
 
     @classmethod
     def variant(cls, name: str, /, **sizes: Any) -> Self:
-        """The configuration of a named structural control: one of `VARIANTS`."""
+        """The configuration of a structural variant, one of `VARIANTS`, at the given sizes."""
         if name not in VARIANTS:
             raise AlphabetError(f"variant must be one of {', '.join(VARIANTS)}; got {name!r}")
         return cls(**{**VARIANTS[name], **sizes})
 
     @property
     def banks(self) -> int:
-        """Two, or one without the cascaded bank."""
+        """The number of banks: two, or one without the cascaded bank."""
         return 2 if self.cascaded else 1
 
     @property
     def coordinates(self) -> int:
-        """Descriptor coordinates of one pole: log energy, then two per lag."""
+        """The number of descriptor coordinates of one pole: its log energy, then two per lag."""
         return 1 + 2 * len(self.lags)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """The fields as plain values, ready for JSON."""
         return {**dataclasses.asdict(self), "lags": list(self.lags)}
 
     @classmethod
@@ -93,7 +93,7 @@ class AlphabetConfig:
         if unknown := sorted(set(fields) - known):
             raise AlphabetError(f"unknown configuration fields {unknown}; expected a subset of {sorted(known)}")
         if missing := sorted({"channels", "width", "modes", "outputs"} - set(fields)):
-            raise AlphabetError(f"configuration fields {missing} are missing")
+            raise AlphabetError(f"configuration fields {missing} are missing; a configuration needs all four sizes")
         return cls(**fields)
 
 

@@ -18,7 +18,7 @@ from alphabet_core.scan import EXPORT_LENGTH, scan_chunked
 
 
 def freeze(model: Alphabet) -> Alphabet:
-    """An independent copy for inference: frames stored as matrices, nothing trains, evaluation mode."""
+    """An independent copy for inference, in evaluation mode: frames are stored as matrices and nothing trains."""
     frozen = copy.deepcopy(model)
     for bank in frozen.banks():
         bank.frame = FixedFrame(bank.frame())
@@ -26,13 +26,13 @@ def freeze(model: Alphabet) -> Alphabet:
 
 
 def export_program(model: Alphabet) -> ExportedProgram:
-    """`torch.export` of the frozen model with dynamic batch and length."""
+    """The frozen model as a program of `torch.export`, with dynamic batch and length."""
     exportable, example, shapes = _export_arguments(model)
     return torch.export.export(exportable, (example,), dynamic_shapes=shapes)
 
 
 def export_onnx(model: Alphabet, path: str | Path) -> Path:
-    """Write the frozen model as one ONNX file: input `values`, output `logits`, dynamic batch and length."""
+    """Write the frozen model as one ONNX file and return its path; input `values`, output `logits`, dynamic sizes."""
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch.onnx needs it and would only say so deep inside)

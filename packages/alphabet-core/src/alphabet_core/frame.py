@@ -21,7 +21,7 @@ TANGENT_SCALE = 0.1
 
 
 def fixed_order_expm(matrix: Tensor, *, squarings: int = SQUARINGS) -> Tensor:
-    """exp(matrix) by scaling and squaring with an order that never depends on the data.
+    """The exponential of a matrix by scaling and squaring, with an order that never depends on the data.
 
     `torch.matrix_exp` reads the norm on the host to choose its order, which no CUDA graph can capture; this does the
     same ten products every time. Accurate for 1-norms up to 2**(squarings - 1), 16 by default.
@@ -67,11 +67,11 @@ class Frame(nn.Module):
         self.tangent = nn.Parameter(torch.zeros(width, self.columns))
 
     def forward(self) -> Tensor:
-        """(D, 2M) the frame, differentiable in the tangent at any value of it."""
+        """The frame (D, 2M), differentiable in the tangent at any value of it."""
         return self._moved()[:, : self.columns]
 
     def to_first_order(self) -> Tensor:
-        """(D, 2M) the frame to first order in the tangent: at a zero tangent, exact in value and derivative."""
+        """The frame (D, 2M) to first order in the tangent: at a zero tangent, exact in value and derivative."""
         return (self.base + self.base @ self._skew())[:, : self.columns]
 
     def _moved(self) -> Tensor:
@@ -83,7 +83,7 @@ class Frame(nn.Module):
 
     @torch.no_grad()
     def rebase(self) -> None:
-        """The post-step constraint: base <- base exp(skew(tangent)), tangent <- 0, then one Newton-Schulz step.
+        """Move the base to the frame and the tangent to zero after an optimizer step, then take one Newton-Schulz step.
 
         The Newton-Schulz step squares the departure from orthogonality, so rounding does not accumulate.
         """
@@ -102,5 +102,5 @@ class FixedFrame(nn.Module):
         self.register_buffer("columns_matrix", matrix.detach().clone())
 
     def forward(self) -> Tensor:
-        """(D, 2M) the stored frame."""
+        """The stored frame (D, 2M)."""
         return self.columns_matrix

@@ -5,13 +5,13 @@ validity mask.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from alphabet_core.poles import Poles
+from alphabet_core.poles import Hold, Poles
 from alphabet_core.sequence import Sequence
 
 LIFT_OFFSETS = (-8, -4, 0, 4, 8)
@@ -19,22 +19,33 @@ LIFT_REACH = 8
 # A query this close to a token's instant is that token, so that rounding of the clock never decides support.
 SNAP = 1e-6
 # Beyond this step every pole has decayed to exactly zero, in float64 too; longer ones would only overflow.
-LONGEST = 1e6
+LONGEST_STEP = 1e6
+
+
+class LaggedPairs(NamedTuple):
+    """What the tokens of a batch are paired with at one lag.
+
+    earlier (B, T, 2M): the states that much earlier, zero where no pair counts
+    number (B, 1): how many pairs count
+    """
+
+    earlier: Tensor
+    number: Tensor
 
 
 class Grid(Protocol):
     """What the lift, the scan and the moments ask of a time grid."""
 
     def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
-        """Depthwise correlation of masked features (B, T, D) with kernel (D, taps) at the lift offsets: (B, T, D)."""
+        """The depthwise correlation (B, T, D) of masked features with kernel (D, taps) at the lift offsets."""
         ...
 
-    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
-        """Per lag, the states (B, T, 2M) that much earlier, zero where no pair counts, and the pairs (B, 1)."""
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[LaggedPairs]:
+        """The states (B, T, 2M) paired with those earlier by each lag."""
         ...
 
-    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
-        """Packed transition and gain: (2M,) on a regular grid, (B, T, 2M) on an irregular one."""
+    def hold(self, poles: Poles) -> Hold:
+        """The packed transition and gain of each step: (2M,) on a regular grid, (B, T, 2M) on an irregular one."""
         ...
 
 
@@ -46,7 +57,7 @@ def make_grid(sequence: Sequence) -> Grid:
 
 
 def convolve_valid(extended: Tensor, kernel: Tensor) -> Tensor:
-    """(B, T + 16, D), (D, 5) -> (B, T, D): the lift's dilated depthwise correlation, without padding.
+    """The lift's dilated depthwise correlation without padding: (B, T + 16, D), (D, 5) -> (B, T, D).
 
     Five shifted multiply-adds: on a CPU three times faster, forward and backward, than a grouped `conv1d`.
     """
@@ -58,8 +69,8 @@ def convolve_valid(extended: Tensor, kernel: Tensor) -> Tensor:
     return convolved
 
 
-def lagged_tokens(extended: Tensor, valid: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
-    """Per lag, the partners of the tokens behind the first max(lags) ones, zero where no pair counts, and the pairs.
+def lagged_tokens(extended: Tensor, valid: Tensor, lags: tuple[int, ...]) -> list[LaggedPairs]:
+    """The tokens behind the first max(lags) ones, paired with those earlier by each lag.
 
     extended (B, max(lags) + T, 2M) and valid (B, max(lags) + T) begin with the history that the first tokens look into.
     """
@@ -69,12 +80,13 @@ def lagged_tokens(extended: Tensor, valid: Tensor, lags: tuple[int, ...]) -> lis
     for lag in lags:
         earlier = extended[:, reach - lag : reach - lag + length]
         counted = valid[:, reach:] & valid[:, reach - lag : reach - lag + length]
-        pairs.append((torch.where(counted.unsqueeze(-1), earlier, 0.0), counted.sum(dim=1, keepdim=True)))
+        earlier = torch.where(counted.unsqueeze(-1), earlier, 0.0)
+        pairs.append(LaggedPairs(earlier, counted.sum(dim=1, keepdim=True)))
     return pairs
 
 
 class TokenGrid:
-    """Unit steps: offsets and lags count tokens, zero beyond the ends."""
+    """A grid of unit steps, on which offsets and lags count tokens; beyond the ends everything is zero."""
 
     def __init__(self, values: Tensor, valid: Tensor | None) -> None:
         self.values, self.valid = values, valid
@@ -82,7 +94,7 @@ class TokenGrid:
     def convolve(self, features: Tensor, kernel: Tensor) -> Tensor:
         return convolve_valid(F.pad(features, (0, 0, LIFT_REACH, LIFT_REACH)), kernel)
 
-    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[LaggedPairs]:
         reach, length = max(lags), states.shape[1]
         extended = F.pad(states, (0, 0, reach, 0))
         if self.valid is not None:
@@ -90,16 +102,17 @@ class TokenGrid:
         # Without a mask the padding's zeros already end the sums; only the number of pairs is left to tell.
         token = torch.arange(length, device=states.device).unsqueeze(0)
         return [
-            (extended[:, reach - lag : reach - lag + length], (token >= lag).sum(dim=1, keepdim=True)) for lag in lags
+            LaggedPairs(extended[:, reach - lag : reach - lag + length], (token >= lag).sum(dim=1, keepdim=True))
+            for lag in lags
         ]
 
-    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
+    def hold(self, poles: Poles) -> Hold:
         return poles.hold(torch.ones((), dtype=self.values.dtype, device=self.values.device))
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """The piecewise-linear interpolant at one offset of every token: between tokens left and right, (B, T) each."""
+    """Where every token finds the interpolant at one offset: between tokens left and right, (B, T) each."""
 
     left: Tensor
     right: Tensor
@@ -107,7 +120,7 @@ class Lookup:
     supported: Tensor
 
     def sample(self, trajectory: Tensor) -> Tensor:
-        """(B, T, F) -> (B, T, F): the interpolated trajectory, zero without support."""
+        """The trajectory (B, T, F) interpolated at every token's query, zero without support: (B, T, F)."""
         left, right = (
             trajectory.gather(1, index.unsqueeze(-1).expand_as(trajectory)) for index in (self.left, self.right)
         )
@@ -116,7 +129,7 @@ class Lookup:
 
 
 class ClockGrid:
-    """Given steps: offsets and lags are elapsed time on a float64 clock, read from the piecewise-linear interpolant.
+    """A grid of given steps, on which offsets and lags are times on a float64 clock, read by linear interpolation.
 
     An instant is represented by its earliest valid token: at offset 0, where a query meets an instant, and on both
     sides of an interpolation. A query has support if it lies inside the recorded span and every instant that it uses
@@ -126,7 +139,7 @@ class ClockGrid:
     def __init__(self, time_delta: Tensor, values: Tensor, valid: Tensor | None) -> None:
         self.valid = torch.ones_like(time_delta, dtype=torch.bool) if valid is None else valid
         # 0 * h keeps an unchecked NaN or Inf visible behind the clamp.
-        self.time_delta = (time_delta.clamp(max=LONGEST) + 0.0 * time_delta).to(values.dtype)
+        self.time_delta = (time_delta.clamp(max=LONGEST_STEP) + 0.0 * time_delta).to(values.dtype)
         # Only differences of instants matter, so the clock starts at the first valid token: however long the steps of
         # padding in front, they cost the clock no digit.
         begun = self.valid.cumsum(dim=1) > self.valid.long()
@@ -138,15 +151,15 @@ class ClockGrid:
         taps = [self._lookup(offset).sample(features) * kernel[:, k] for k, offset in enumerate(LIFT_OFFSETS)]
         return torch.stack(taps).sum(dim=0)
 
-    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+    def lagged(self, states: Tensor, lags: tuple[int, ...]) -> list[LaggedPairs]:
         pairs = []
         for lag in lags:
             counted = self.valid & self._lookup(-lag).supported
             earlier = torch.where(counted.unsqueeze(-1), self._lookup(-lag).sample(states), 0.0)
-            pairs.append((earlier, counted.sum(dim=1, keepdim=True)))
+            pairs.append(LaggedPairs(earlier, counted.sum(dim=1, keepdim=True)))
         return pairs
 
-    def hold(self, poles: Poles) -> tuple[Tensor, Tensor]:
+    def hold(self, poles: Poles) -> Hold:
         return poles.hold(self.time_delta)
 
     def _lookup(self, offset: int) -> Lookup:
@@ -184,7 +197,7 @@ class ClockGrid:
         return token, self.valid.gather(1, token) & ((instants.gather(1, token) - instant).abs() <= SNAP)
 
     def _next_valid(self) -> Tensor:
-        """(B, T): the first valid token at or after each token; the last token where there is none."""
+        """The first valid token (B, T) at or after each token; the last token where there is none."""
         index = torch.arange(self.clock.shape[1], device=self.clock.device).expand_as(self.clock)
         candidate = torch.where(self.valid, index, self.clock.shape[1] - 1)
         return candidate.flip(1).cummin(dim=1).values.flip(1)

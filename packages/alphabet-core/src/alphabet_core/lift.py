@@ -22,5 +22,5 @@ class Lift(nn.Module):
         return self.activate(grid.convolve(features, self.kernel))
 
     def activate(self, convolved: Tensor) -> Tensor:
-        """Bias and SiLU, the pointwise half of the lift."""
+        """The SiLU of convolved features plus the bias: the pointwise half of the lift."""
         return F.silu(convolved + self.bias)

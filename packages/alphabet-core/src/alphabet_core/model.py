@@ -74,7 +74,7 @@ class Alphabet(nn.Module):
         return torch.stack([condition(read_moments(z, grid, self.config.lags)) for z in trajectories], dim=1)
 
     def trajectories(self, sequence: Sequence, grid: Grid) -> list[Tensor]:
-        """Algorithm 1, lines 5-14: the packed modal states (B, T, 2M) of each bank."""
+        """The packed modal states (B, T, 2M) of each bank: Algorithm 1, lines 5-14."""
         direct, cascaded, keep = self.direct, self.cascaded, sequence.keep_valid
         lifted = keep(direct.lift(self.project(sequence.values), grid))  # line 5: H0 (B, T, D)
         normed = direct.norm(lifted)  # line 6: U1
@@ -98,7 +98,7 @@ class Alphabet(nn.Module):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """What a complete training step does after the optimizer: every frame back onto its manifold."""
+        """Move every frame back onto its manifold, as a complete training step does after the optimizer."""
         for bank in self.banks():
             if isinstance(bank.frame, Frame):
                 bank.frame.rebase()
@@ -115,7 +115,7 @@ class Bank(nn.Module):
         self.poles = Poles(config.modes, trainable=config.trainable_poles)
 
     def transport(self, drive: Tensor, gate: Tensor | None, grid: Grid, scan: Scan) -> Tensor:
-        """Excitations (B, T, 2M) through the gated zero-order hold to modal states (B, T, 2M)."""
+        """The modal states (B, T, 2M) that excitations (B, T, 2M) drive through the gated zero-order hold."""
         transition, gain = grid.hold(self.poles)
         injected = multiply(gain, drive)
         if gate is not None:
@@ -124,7 +124,7 @@ class Bank(nn.Module):
 
 
 class Synthesis(nn.Module):
-    """H1 = H0 + scale * (states back in feature space + feedthrough * U1): line 9's residual."""
+    """The residual of line 9: H1 = H0 + scale * (states synthesized into features + feedthrough * U1)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -8,15 +8,15 @@ from alphabet_core.pairs import pack, split
 
 
 def read_moments(states: Tensor, grid: Grid, lags: tuple[int, ...]) -> Tensor:
-    """States (B, T, 2M) to raw moments R_0, R_lag...: (B, 1 + lags, 2M) packed."""
+    """The raw moments R_0 and R_lag for each lag, (B, 1 + lags, 2M) packed, of states (B, T, 2M)."""
     pairs = grid.lagged(states, (0, *lags))
-    sums = correlate(states, [earlier for earlier, _ in pairs])
-    counts = torch.stack([count for _, count in pairs], dim=1)  # (B, 1 + lags, 1)
+    sums = correlate(states, [pair.earlier for pair in pairs])
+    counts = torch.stack([pair.number for pair in pairs], dim=1)  # (B, 1 + lags, 1)
     return sums / counts.clamp(min=1)
 
 
 def correlate(states: Tensor, partners: list[Tensor]) -> Tensor:
-    """Sum over t of `z[t] conj(partner[t])` per partner: (B, partners, 2M) packed."""
+    """The sum over t of `z[t] conj(partner[t])` for each partner (B, T, 2M): (B, partners, 2M) packed."""
     re, im = split(states)
     turned = pack(im, -re)
 
@@ -28,7 +28,7 @@ def correlate(states: Tensor, partners: list[Tensor]) -> Tensor:
 
 
 def condition(moments: Tensor) -> Tensor:
-    """Raw moments (B, 1 + lags, 2M) to the bank's descriptor (B, M, 1 + 2 lags): [log energy | rlog of each lag]."""
+    """The descriptor (B, M, 1 + 2 lags) of a bank's raw moments (B, 1 + lags, 2M): log energy, then rlog per lag."""
     energy = split(moments[:, :1])[0].log1p()  # (B, 1, M)
     lagged = radial_log(moments[:, 1:])  # (B, lags, 2M)
     re, im = split(lagged)
@@ -37,7 +37,7 @@ def condition(moments: Tensor) -> Tensor:
 
 
 def radial_log(u: Tensor) -> Tensor:
-    """rlog(u) = log(1 + |u|) u / |u| of packed pairs; at zero its value is 0 and its derivative the identity."""
+    """The radial logarithm log(1 + |u|) u / |u| of packed pairs; at zero it is 0 and its derivative the identity."""
     re, im = split(u)
     squared = re * re + im * im
     zero = squared == 0

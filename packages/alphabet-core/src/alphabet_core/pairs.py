@@ -10,18 +10,18 @@ from torch import Tensor
 
 
 def split(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Real and imaginary halves, as views."""
+    """The real and the imaginary half of packed pairs, as views."""
     half = z.shape[-1] // 2
     return z[..., :half], z[..., half:]
 
 
 def pack(re: Tensor, im: Tensor) -> Tensor:
-    """The packed form of `re + i im`."""
+    """The packed pairs (..., 2M) of real and imaginary parts (..., M)."""
     return torch.cat((re, im), dim=-1)
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """`a * b`, broadcasting every axis but the last; cheapest with the smaller tensor first."""
+    """The complex product of packed pairs, broadcasting every axis but the last; cheapest with the smaller first."""
     a_re, a_im = split(a)
     b_re, b_im = split(b)
     return torch.addcmul(b * pack(a_re, a_re), pack(b_im, b_re), pack(-a_im, a_im))

@@ -18,7 +18,7 @@ _LARGEST_DOT = 420.0
 
 
 def plot_poles(model: Alphabet, attribution: Attribution | None = None, *, ax: "Axes | None" = None) -> "Axes":
-    """The poles in the complex plane; each dot's area is the pole's mean absolute contribution, if one is given."""
+    """Draw the poles in the complex plane and return the axes; with an attribution, areas are mean |contribution|."""
     axes = _axes(ax)
     size: Tensor | None = None
     if attribution is not None:
@@ -51,7 +51,7 @@ def plot_prediction(
     classes: list[str] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """One prediction's margin as bars: baseline, the strongest poles, all the others together, and their sum."""
+    """Draw one prediction's margin as bars and return the axes: baseline, strongest poles, all others, and the sum."""
     axes = _axes(ax)
     contributions = attribution.contributions[index].cpu()
     modes = contributions.shape[1]

@@ -1,6 +1,7 @@
 """Stable Laplace poles and their exact zero-order hold (Algorithm 1, lines 1-2; the recurrence's coefficients)."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,13 @@ DECAY_MIN, DECAY_MAX = 1e-3, 2.0
 FREQUENCY_MAX = math.pi
 # Below this |lambda h| the gain (p - 1) / lambda is replaced by its limit h.
 SMALL_STEP = 1e-6
+
+
+class Hold(NamedTuple):
+    """What a zero-order hold does over some steps: the state times `transition`, plus the drive times `gain`."""
+
+    transition: Tensor
+    gain: Tensor
 
 
 class Poles(nn.Module):
@@ -33,25 +41,25 @@ class Poles(nn.Module):
 
     @property
     def decay(self) -> Tensor:
-        """(M,) alpha, the decay rates."""
+        """The decay rates alpha, (M,)."""
         return DECAY_MIN + (DECAY_MAX - DECAY_MIN) * torch.sigmoid(self.raw_decay)
 
     @property
     def frequency(self) -> Tensor:
-        """(M,) omega, the angular frequencies."""
+        """The angular frequencies omega, (M,)."""
         return FREQUENCY_MAX * torch.tanh(self.raw_frequency)
 
     def values(self) -> Tensor:
-        """(M,) complex lambda, for analysis and plots."""
+        """The complex poles lambda, (M,), for analysis and plots."""
         return torch.complex(-self.decay, self.frequency)
 
-    def hold(self, elapsed: Tensor) -> tuple[Tensor, Tensor]:
-        """Transition and gain over `elapsed` (...,) time: two packed (..., 2M) tensors."""
+    def hold(self, elapsed: Tensor) -> Hold:
+        """The transition and gain over elapsed time (...,), packed (..., 2M) each."""
         return zero_order_hold(self.decay, self.frequency, elapsed)
 
 
-def zero_order_hold(decay: Tensor, frequency: Tensor, elapsed: Tensor) -> tuple[Tensor, Tensor]:
-    """P = exp(lambda h) and (p - 1) / lambda, packed, for poles (M,) and elapsed time h (...,).
+def zero_order_hold(decay: Tensor, frequency: Tensor, elapsed: Tensor) -> Hold:
+    """The transition p = exp(lambda h) and gain (p - 1) / lambda, packed, of poles (M,) over elapsed time h (...,).
 
     p - 1 is assembled from expm1 and a squared half-angle sine, so nothing cancels for short steps.
     """
@@ -67,10 +75,10 @@ def zero_order_hold(decay: Tensor, frequency: Tensor, elapsed: Tensor) -> tuple[
     # (p - 1) / lambda = (p - 1) * conj(lambda) / |lambda|^2
     gain_re = torch.where(small, h, (change_im * frequency - change_re * decay) / squared)
     gain_im = torch.where(small, 0.0, -(change_re * frequency + change_im * decay) / squared)
-    return transition, pack(gain_re, gain_im)
+    return Hold(transition, pack(gain_re, gain_im))
 
 
-def hold_complex(pole: Tensor, elapsed: Tensor) -> tuple[Tensor, Tensor]:
-    """`zero_order_hold` of complex poles (M,), as complex tensors (..., M)."""
+def hold_complex(pole: Tensor, elapsed: Tensor) -> Hold:
+    """The transition and gain of complex poles (M,), as complex tensors (..., M)."""
     transition, gain = zero_order_hold(-pole.real, pole.imag, elapsed)
-    return to_complex(transition), to_complex(gain)
+    return Hold(to_complex(transition), to_complex(gain))

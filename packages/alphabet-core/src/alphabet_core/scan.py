@@ -33,7 +33,7 @@ EXPORT_LENGTH = EXPORT_CHUNK * (2**EXPORT_LEVELS - 2)
 def scan_sequential(
     transition: Tensor, drive: Tensor, initial: Tensor | None = None, *, product: Product = multiply
 ) -> Tensor:
-    """z[t] = transition[t] * z[t-1] + drive[t], z[-1] = initial: the definition, one token after another."""
+    """The states z[t] = transition[t] * z[t-1] + drive[t], z[-1] = initial, by definition: one token after another."""
     state = torch.zeros_like(drive[:, 0]) if initial is None else initial
     states = []
     for t in range(drive.shape[1]):
@@ -94,7 +94,7 @@ def _doubling(transition: Tensor, states: Tensor, levels: int, product: Product 
 
 
 def tabulate_powers(transition: Tensor, count: int) -> Tensor:
-    """(count, 2M) of transition**0 ... transition**(count-1), by doubling in float64."""
+    """The powers transition**0 ... transition**(count-1), (count, 2M), by doubling in float64."""
     base = transition.double()
     powers = pack(torch.ones_like(split(base)[0]), torch.zeros_like(split(base)[0])).unsqueeze(0)
     while powers.shape[0] < count:

@@ -20,7 +20,7 @@ _checks_wanted: ContextVar[bool] = ContextVar("alphabet_value_checks", default=T
 
 @contextmanager
 def value_checks(enabled: bool) -> Iterator[None]:
-    """Switch the checks of values on or off for the calls inside the block; runtimes switch them off.
+    """A context in which the checks of values are on or off; benchmarks and runtimes switch them off.
 
     Holds for the thread (or task) that enters the block; threads started inside it check again.
     """
@@ -33,11 +33,11 @@ def value_checks(enabled: bool) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sequence:
-    """A batch that passed the contract: masked values, boolean masks or None, steps or None.
+    """A batch that passed the contract, with its values masked.
 
-    values (B, T, C) with zero wherever nothing valid was observed; available (B, T) is True where a valid token has
-    at least one observed channel; valid (B, T); observed (B, T, C) entry by entry, whatever valid says. A mask of None
-    means True everywhere.
+    values (B, T, C) are zero wherever nothing valid was observed. time_delta (B, T) is None on a regular grid.
+    available (B, T) is True where a valid token has at least one observed channel; valid (B, T) and observed (B, T, C)
+    are as given, entry by entry. A mask of None means True everywhere.
     """
 
     values: Tensor
@@ -60,7 +60,7 @@ def read_sequence(
     observed: Tensor | None = None,
     valid: Tensor | None = None,
 ) -> Sequence:
-    """Check a batch against the contract and mask it; `like` is a parameter whose dtype and device it must share."""
+    """The batch, checked against the contract and masked; `like` is a parameter with the dtype and device to share."""
     _check_structure(values, channels, like, time_delta, observed, valid)
     if values_checked():
         _check_masks(observed, valid)
@@ -82,7 +82,7 @@ def read_sequence(
 
 
 def _carry_nan(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Unchecked, a NaN or Inf in a mask counts as True and makes what it marks NaN, instead of passing for data."""
+    """The values, NaN wherever an unchecked mask holds NaN or Inf, which would otherwise count as True."""
     if mask is None or not mask.is_floating_point():
         return values
     fault = 0.0 * mask.to(values.dtype)
@@ -97,7 +97,7 @@ def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
 
 
 def values_checked() -> bool:
-    """Whether values are looked at here and now: in eager use, unless switched off."""
+    """Whether values are checked here and now: in eager use, unless `value_checks(False)` is in force."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return False
     return _checks_wanted.get() and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
@@ -122,7 +122,9 @@ def _check_structure(
     # A symbolic size, while exporting, is never zero, and asking would narrow it.
     for size, what in ((batch, "batch is empty"), (length, "sequence has no token")):
         if isinstance(size, int) and size == 0:
-            raise AlphabetError(f"values: the {what}; got {_shape(values)}, expected at least one of each")
+            raise AlphabetError(
+                f"values: the {what}; got {_shape(values)}, expected at least one sequence of at least one token"
+            )
     if not values.is_floating_point():
         raise AlphabetError(f"values must be floating point; got {values.dtype}: convert it with values.float()")
     if values.dtype != like.dtype:
@@ -181,7 +183,7 @@ def _check_values(values: Tensor, readable: Tensor | None, time_delta: Tensor | 
 
 
 def check_lengths(values: Tensor, **side_inputs: Tensor) -> None:
-    """Every side input is a tensor with one row per sequence of values; anything else would pair the wrong rows."""
+    """Raise unless every side input is a tensor with one row per sequence of values; else rows would be mispaired."""
     for name, tensor in {"values": values, **side_inputs}.items():
         _require_tensor(name, tensor)
         if tensor.ndim == 0 or tensor.shape[0] != values.shape[0]:
@@ -191,7 +193,7 @@ def check_lengths(values: Tensor, **side_inputs: Tensor) -> None:
 
 
 def check_indices(name: str, indices: Tensor, batch: int, classes: int) -> None:
-    """Class indices (batch,) int64 in 0 ... classes - 1, or an error with the first offending one."""
+    """Raise unless `indices` are int64 class indices (batch,) in 0 ... classes - 1, naming the first that is not."""
     _require_tensor(name, indices)
     if indices.dtype != torch.int64 or tuple(indices.shape) != (batch,):
         raise AlphabetError(f"{name} must be int64 of shape ({batch},); got {indices.dtype} {_shape(indices)}")

@@ -19,14 +19,14 @@ _FIRST_GRID, _LAST_GRID = 2**10, 2**22
 
 
 def frequency_response(pole: Tensor | complex, theta: Tensor, *, step: float = 1.0) -> Tensor:
-    """H(e^{i theta}) = gain / (1 - p e^{-i theta}) of the held pole: (..., angles) for poles (...)."""
+    """The response H(e^{i theta}) = gain / (1 - p e^{-i theta}) of held poles (...) at angles theta: (..., angles)."""
     transition, gain = _held(pole, step)
     turn = torch.exp(-1j * theta.to(torch.float64))
     return gain.unsqueeze(-1) / (1.0 - transition.unsqueeze(-1) * turn)
 
 
 def poisson_kernel(transition: Tensor | complex, theta: Tensor) -> Tensor:
-    """P_p(theta) = (1 - |p|^2) / |e^{i theta} - p|^2."""
+    """The Poisson kernel P_p(theta) = (1 - |p|^2) / |e^{i theta} - p|^2 of transitions p (...): (..., angles)."""
     p = torch.as_tensor(transition, dtype=torch.complex128).unsqueeze(-1)
     distance = (torch.exp(1j * theta.to(torch.float64)) - p).abs().square()
     return (1.0 - p.abs().square()) / distance
@@ -40,7 +40,7 @@ def population_moments(
     step: float = 1.0,
     tolerance: float = 1e-10,
 ) -> Tensor:
-    """E[z_t conj(z_{t-lag})] of a mode driven by a stationary excitation with this spectrum: complex (..., lags).
+    """The moments E[z_t conj(z_{t-lag})] of modes (...) driven by noise with this spectrum: complex (..., lags).
 
     The integral of |H|^2 f e^{i lag theta} by the periodic trapezoid rule, which converges geometrically; the grid is
     doubled until two results agree to `tolerance`, relative to the energy.
@@ -63,7 +63,7 @@ def population_moments(
 def noise_floor(
     pole: Tensor | complex, variance: float = 1.0, *, direction_power: float = 2.0, step: float = 1.0
 ) -> Tensor:
-    """Nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2): the energy that isotropic white feature noise adds to a mode.
+    """The energy that white feature noise adds to a mode: nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2).
 
     `direction_power` is ||c||^2 of c = a + ib, 2 for the frame's orthonormal pair.
     """

@@ -50,7 +50,7 @@ def bayes_decision(paths: Tensor, eps: float) -> Tensor:
 
 
 def balanced_accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """The mean over classes of the share recognized."""
+    """The share of each class that was recognized, averaged over the classes of `labels`."""
     return statistics.fmean(float((predicted[labels == k] == k).float().mean()) for k in labels.unique())
 
 
@@ -63,7 +63,7 @@ def run_seed(
     length: int = 128,
     epochs: int = 60,
 ) -> tuple[float, float]:
-    """Balanced validation accuracy of a freshly made and trained model, and of the Bayes decision, for one seed."""
+    """The balanced validation accuracies of a freshly trained model and of the Bayes decision, for one seed."""
     generator = torch.Generator().manual_seed(seed)
     train, train_labels = draw_paths(512, length, eps, generator)
     validation, labels = draw_paths(256, length, eps, generator)
@@ -77,7 +77,7 @@ def run_seed(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line: all seeds, one line each, the mean beside the published value, optionally as JSON."""
+    """Run the command line: one line per seed, then the mean beside the published value, optionally as JSON."""
     parser = argparse.ArgumentParser(prog="python -m alphabet_core.spectral_control", description=__doc__)
     parser.add_argument("--eps", type=float, default=0.4, help="spectral separation, 0 < eps < 1")
     parser.add_argument("--length", type=int, default=128, help="tokens per path")

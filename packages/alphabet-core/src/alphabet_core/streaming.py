@@ -24,12 +24,12 @@ NO_CLOCK = (
     "time_delta: a stream runs on a regular grid, because the irregular lift's look-ahead has no bound in tokens; call "
     "model(values, time_delta=...) on a window instead"
 )
-WAITING = ("waiting_valid", "waiting_gate")
+WAITING_MASKS = ("waiting_valid", "waiting_gate")
 
 
 @dataclass(frozen=True)
 class BankState:
-    """All that one bank remembers, the same size after any number of tokens.
+    """Everything that one bank remembers, of bounded size after any number of tokens.
 
     window (B, 8..16, D): lift inputs still in reach, the tokens that wait for their look-ahead last
     waiting_valid, waiting_gate (B, 0..8): the masks of those waiting tokens
@@ -105,7 +105,8 @@ class StreamingAlphabet:
         )
         if len(values) != self.batch:
             raise AlphabetError(
-                f"values must hold {self.batch} parallel streams, as this stream began; got {len(values)}"
+                f"values must hold {self.batch} parallel streams, the batch that this stream was made for; "
+                f"got {len(values)}"
             )
         everything = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
         token_valid = everything if sequence.valid is None else sequence.valid
@@ -131,7 +132,7 @@ class StreamingAlphabet:
         return logits
 
     def state(self) -> dict[str, Tensor]:
-        """The stream's whole memory as named tensors, ready for `safetensors.torch.save_file`."""
+        """The stream's whole memory as tensors by name, ready for `safetensors.torch.save_file`."""
         named = {"tokens": torch.tensor(self.tokens)}
         for index, bank in enumerate(self._banks):
             named |= {f"{index}.{field.name}": getattr(bank, field.name).clone() for field in fields(bank)}
@@ -144,19 +145,20 @@ class StreamingAlphabet:
             raise AlphabetError(f"state must have the entries {sorted({'tokens', *blank})}; got {sorted(state)}")
         for name, expected in blank.items():
             found = state[name]
-            grows = name.endswith(("window", *WAITING))
+            grows = name.endswith(("window", *WAITING_MASKS))
             fits = found.ndim == expected.ndim and found.dtype == expected.dtype
             axes = (0, *range(2, expected.ndim)) if grows else range(expected.ndim)
             if not fits or any(found.shape[axis] != expected.shape[axis] for axis in axes):
                 raise AlphabetError(
-                    f"state[{name!r}] must look like {expected.dtype} {tuple(expected.shape)} of this model and batch; "
+                    f"state[{name!r}] must be {expected.dtype} {tuple(expected.shape)}, as this model and batch need; "
                     f"got {found.dtype} {tuple(found.shape)}"
                 )
         for index in range(len(self._banks)):
-            window, *waiting = (state[f"{index}.{name}"].shape[1] for name in ("window", *WAITING))
+            window, *waiting = (state[f"{index}.{name}"].shape[1] for name in ("window", *WAITING_MASKS))
             if not LIFT_REACH <= window <= 2 * LIFT_REACH or any(n != window - LIFT_REACH for n in waiting):
                 raise AlphabetError(
-                    f"state['{index}.window'] must hold 8 to 16 tokens, 8 more than wait; got {window} and {waiting}"
+                    f"state['{index}.window'] must hold 8 to 16 tokens, 8 more than the waiting masks; got {window} "
+                    f"tokens and masks of {waiting[0]} and {waiting[1]}"
                 )
         device = self.model.project.weight.device
         self.tokens = int(state["tokens"])
@@ -225,8 +227,8 @@ class StreamingAlphabet:
         extended = torch.cat((before.history, states), dim=1)
         extended_valid = torch.cat((before.history_valid, done), dim=1)
         pairs = lagged_tokens(extended, extended_valid, (0, *self.model.config.lags))
-        sums = correlate(states.double(), [earlier.double() for earlier, _ in pairs])
-        counts = torch.stack([count for _, count in pairs], dim=1)
+        sums = correlate(states.double(), [pair.earlier.double() for pair in pairs])
+        counts = torch.stack([pair.number for pair in pairs], dim=1)
         after = BankState(
             window=window[:, ready:],
             waiting_valid=valid[:, ready:],

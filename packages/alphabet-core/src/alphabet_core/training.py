@@ -13,7 +13,7 @@ from alphabet_core.sequence import check_indices, check_lengths, values_checked
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is optimized."""
+    """How a model is optimized: AdamW's settings, the gradient norm to clip at, and the batch size."""
 
     learning_rate: float
     clip_norm: float
@@ -105,11 +105,11 @@ class TrainingStep:
         observed: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> Tensor:
-        """The batch's mean loss before the step that this does: the same as calling the object."""
+        """Do the step and return the batch's mean loss before it: the same as calling the object."""
         return self(values, targets, time_delta=time_delta, observed=observed, valid=valid)
 
     def update(self) -> None:
-        """From gradients to the next parameters: clip, optimize, constrain."""
+        """Turn the gradients into the next parameters: clip, optimize, constrain."""
         nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.optimizer.step()
         if self._constrain is not None:
@@ -163,7 +163,7 @@ def fit(
     on_epoch: Callable[[int, float], None] | None = None,
     **side_inputs: Tensor | None,
 ) -> list[float]:
-    """Shuffled minibatches of the recipe's size for some epochs; returns each epoch's mean loss.
+    """Train on shuffled minibatches of the recipe's size and return the mean loss of each epoch.
 
     `side_inputs` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
     """

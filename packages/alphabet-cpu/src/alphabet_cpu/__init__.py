@@ -1,17 +1,15 @@
-"""alphabet-cpu: ALPHABET on ordinary processors, fused.
+"""alphabet-cpu: ALPHABET on ordinary processors, by fused kernels that numba compiles.
 
-runtime     CpuRuntime: logits                              trainer       CpuTrainer: complete steps
-stream      CpuStream: token by token                       path          what the kernels cover, and what they do not
-batch       a batch as flat arrays, and its outputs         workers       threads, and the first compilation
-weights     parameters folded for the kernels               folding       and their gradients unfolded
-
-Compiled:
-inference   the forward pass, tile by tile                  backward      the gradients, sequence by sequence
-streaming   the forward pass at the end of a stream         optimizer     clipping, AdamW and the frames' constraint
-arithmetic  SiLU and small products on lanes                conditioning  moments to descriptor and logits, and back
-unfolding   the fold at a frame's base, and its derivative  layout        what lies where in the packed weights
-lanes       sixteen float32 values as one numba value       memory        what threads share, and what torch owns
-compiling   how functions are compiled, and kept on disk
+runtime     CpuRuntime: logits
+trainer     CpuTrainer: complete training steps
+stream      CpuStream: logits token by token
+dispatch    which calls the kernels cover, and why the reference runs the others
+batch       a batch as flat arrays, and its outputs
+weights     parameters folded and packed for the kernels
+folding     the same for training, and gradients passed on to the parameters
+workers     threads, and the message of a first compilation
+compiling   how kernels are compiled, and how they are kept on disk
+kernels     everything that numba compiles
 """
 
 from alphabet_cpu.runtime import CpuRuntime

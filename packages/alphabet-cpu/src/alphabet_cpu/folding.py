@@ -1,7 +1,8 @@
-"""Folded weights for training, and how their gradient gets back to the parameters.
+"""Folded weights for training, and their gradient passed on to the parameters.
 
-After every step the frames are at their base; then both ways are written out by hand (`unfolding`), since autograd
-through a hundred small operations takes as long as the forward kernel. Elsewhere autograd does it.
+After every step the frames are at their base. Then the fold and its derivative are written out by hand
+(`kernels.fold_kernels`), since autograd through a hundred small operations takes as long as the forward kernel.
+Elsewhere autograd does both.
 """
 
 import numpy as np
@@ -11,60 +12,57 @@ from alphabet_core.fused import Bank, Frame, fold
 from numpy.typing import NDArray
 from torch import Tensor
 
-from alphabet_cpu.arithmetic import allocate
-from alphabet_cpu.layout import unpack
-from alphabet_cpu.unfolding import fold_at_base, return_fold
-from alphabet_cpu.weights import Array, Weights, arrange, count_sizes, pack, weigh
+from alphabet_cpu.kernels.arithmetic import allocate
+from alphabet_cpu.kernels.fold_kernels import fold_at_base, fold_bwd
+from alphabet_cpu.kernels.layout import Floats, count_packed, unpack
+from alphabet_cpu.weights import ModelWeights, arrange, pack, read_sizes, with_head
 
 
 class FoldingByGraph:
-    """Any model: the core's `fold` under autograd."""
+    """The folded weights of any model, by the core's `fold` under autograd."""
 
     def __init__(self, model: Alphabet) -> None:
-        self._folded = arrange(fold(model), model.config.modes)
+        self._folded = arrange(fold(model), model.config.modes).parts()
         self.weights = pack(model, [tensor.detach().numpy() for tensor in self._folded])
 
-    def give_back(self, gradient: Array) -> None:
-        """Add the parameters' gradients, given that of the packed weights, to `.grad`."""
-        parts = unpack(gradient, self.weights.sizes)
+    def accumulate_gradients(self, gradient: Floats) -> None:
+        """Add the parameters' gradients to `.grad`, given that of the packed weights."""
+        parts = unpack(gradient, self.weights.sizes).parts()
         pairs = [(f, torch.from_numpy(g)) for f, g in zip(self._folded, parts, strict=True) if f.requires_grad]
         torch.autograd.backward([f for f, _ in pairs], [g.view(f.shape).to(f.dtype) for f, g in pairs])
 
 
 def is_at_base(model: Alphabet) -> bool:
-    """Whether both frames train and have a zero tangent, and the poles train too."""
+    """Whether both frames are trainable and have a zero tangent, and the poles are trainable too."""
     return model.config.trainable_poles and all(
         isinstance(bank.frame, Frame) and not bank.frame.tangent.detach().numpy().any() for bank in model.banks()
     )
 
 
 class FoldingAtBase:
-    """A model whose frames are at their base: the same weights and gradients by hand."""
+    """The folded weights of a model whose frames are at their base, by hand."""
 
     def __init__(self, model: Alphabet) -> None:
         synthesis = model.synthesis
         assert synthesis is not None
-        self._banks = [_list_bank(bank) for bank in model.banks()]
-        self._others = [model.project.weight, synthesis.scale, synthesis.feedthrough]
-        self._arrays = [tuple(_read(tensor) for tensor in bank) for bank in self._banks]
-        project, *self._synthesis = (_read(tensor) for tensor in self._others)
-        sizes, count = count_sizes(model.config)
-        packed: Array = allocate(count)
-        fold_at_base(project, *self._arrays, *self._synthesis, sizes, packed)
-        self.weights: Weights = weigh(model, packed)
+        direct, cascaded = (_list_bank(bank) for bank in model.banks())
+        self._tensors = (model.project.weight, *direct, *cascaded, synthesis.scale, synthesis.feedthrough)
+        self._parameters = _group([np.ascontiguousarray(tensor.detach().numpy()) for tensor in self._tensors])
+        self._sizes = tuple(sizes := read_sizes(model.config))
+        packed: Floats = allocate(count_packed(sizes))
+        fold_at_base(self._parameters, self._sizes, packed)
+        self.weights: ModelWeights = with_head(model, packed)
 
-    def give_back(self, gradient: Array) -> None:
-        """Add the parameters' gradients, given that of the packed weights, to `.grad`."""
-        banks = [tuple(np.empty_like(array) for array in bank) for bank in self._arrays]
-        project, *synthesis = (np.empty(tensor.shape, np.float32) for tensor in self._others)
-        return_fold(*self._arrays, *self._synthesis, self.weights.sizes, gradient, project, *banks, *synthesis)
-        for tensors, gradients in zip((*self._banks, self._others), (*banks, (project, *synthesis)), strict=True):
-            for tensor, found in zip(tensors, gradients, strict=True):
-                add_gradient(tensor, found)
+    def accumulate_gradients(self, gradient: Floats) -> None:
+        """Add the parameters' gradients to `.grad`, given that of the packed weights."""
+        gradients = [np.empty(tensor.shape, np.float32) for tensor in self._tensors]
+        fold_bwd(self._parameters, self._sizes, gradient, _group(gradients))
+        for tensor, found in zip(self._tensors, gradients, strict=True):
+            add_gradient(tensor, found)
 
 
 def _list_bank(bank: Bank) -> tuple[Tensor, ...]:
-    """In the order of `unfolding`."""
+    """A bank's tensors in the order of `fold_kernels.BankParameters`."""
     frame, poles = bank.frame, bank.poles
     assert isinstance(frame, Frame)
     return (
@@ -73,8 +71,11 @@ def _list_bank(bank: Bank) -> tuple[Tensor, ...]:
     )  # fmt: skip
 
 
-def _read(tensor: Tensor) -> Array:
-    return np.ascontiguousarray(tensor.detach().numpy())
+def _group(arrays: list[Floats]) -> tuple[object, ...]:
+    """Arrays one after the other as plain tuples, in the shape of `fold_kernels.Parameters`."""
+    project, *banks, scale, feedthrough = arrays
+    half = len(banks) // 2
+    return project, tuple(banks[:half]), tuple(banks[half:]), scale, feedthrough
 
 
 def add_gradient(parameter: Tensor, gradient: NDArray[np.float32] | NDArray[np.float64]) -> None:

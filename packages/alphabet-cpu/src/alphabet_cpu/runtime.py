@@ -1,4 +1,4 @@
-"""CpuRuntime: the model's logits by the fused kernel where it applies, by the reference everywhere else."""
+"""CpuRuntime: the model's logits by the fused kernels where they apply, and by the reference everywhere else."""
 
 import numpy as np
 import torch
@@ -7,23 +7,28 @@ from alphabet_core.fused import FusedRuntime, list_modules, list_tensors
 from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
-from alphabet_cpu.dispatch import CpuDispatch
-from alphabet_cpu.memory import same_floats
-from alphabet_cpu.weights import Array, Weights, fold_and_pack
+from alphabet_cpu.dispatch import fused_fallback_reason
+from alphabet_cpu.kernels.layout import Floats
+from alphabet_cpu.kernels.memory import same_floats
+from alphabet_cpu.weights import ModelWeights, fold_and_pack
 from alphabet_cpu.workers import one_torch_thread
 
 
-class CpuRuntime(CpuDispatch, FusedRuntime):
-    """`runtime(values, time_delta=..., observed=..., valid=...)` gives the logits of `model`, without gradients.
+class CpuRuntime(FusedRuntime):
+    """`runtime(values, time_delta=..., observed=..., valid=...)` returns the logits of `model`, without gradients.
 
-    Changes of the model's parameters are seen at the next call. `path(...)` says which implementation a call takes,
-    and why it is not the fused one.
+    Changes of the model's parameters are seen at the next call. `path(...)` says which implementation runs a call, and
+    why it is not the fused one.
     """
 
     def __init__(self, model: Alphabet) -> None:
         super().__init__(model)
-        self._weights: Weights | None = None
-        self._folded_from: Array = np.empty(0, np.float32)
+        self._weights: ModelWeights | None = None
+        self._folded_from: Floats = np.empty(0, np.float32)
+
+    def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+        """Why the reference runs a call, or None; without values, the reason that holds for every call."""
+        return fused_fallback_reason(self.alphabet, values, time_delta)
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
@@ -35,7 +40,7 @@ class CpuRuntime(CpuDispatch, FusedRuntime):
             outputs = run_batch(read_batch(sequence), self._fresh_weights(), threads)
             return torch.from_numpy(outputs.logits).float()
 
-    def _fresh_weights(self) -> Weights:
+    def _fresh_weights(self) -> ModelWeights:
         """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed."""
         tensors = [t if t.is_contiguous() else t.contiguous() for t in list_tensors(list_modules(self.model))]
         table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in tensors])

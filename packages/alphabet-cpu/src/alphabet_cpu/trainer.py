@@ -4,27 +4,27 @@ import numpy as np
 import torch
 from alphabet_core import RECIPES, Alphabet, Recipe, read_sequence
 from alphabet_core.fused import TANGENT_SCALE, FusedTrainer, read_adamw_settings
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from alphabet_cpu.backward import backpropagate
-from alphabet_cpu.batch import Batch, Doubles, Outputs, read_batch, run_batch
-from alphabet_cpu.dispatch import CpuDispatch, fused_fallback_reason
+from alphabet_cpu.batch import read_batch, run_batch
+from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
-from alphabet_cpu.optimizer import clip_and_move, rebase
-from alphabet_cpu.weights import Array, Weights
-from alphabet_cpu.workers import compile_aloud, one_torch_thread, run_together
+from alphabet_cpu.kernels.backward import Gradients, backpropagate
+from alphabet_cpu.kernels.layout import Batch, Doubles, Floats, Integers, Outputs, without_names
+from alphabet_cpu.kernels.optimizer import clip_and_move, rebase
+from alphabet_cpu.weights import ModelWeights
+from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_together
 
-# Of sequences whose gradients are added up apart. Fixed, so that the sums depend neither on the number of threads nor
-# on which of them was faster.
+# Groups of sequences whose gradients are added up apart. The number is fixed, so that sums depend neither on how many
+# threads there are nor on which of them was faster.
 GROUPS = 32
 
 
-class CpuTrainer(CpuDispatch, FusedTrainer):
+class CpuTrainer(FusedTrainer):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with its gradients from compiled kernels.
 
-    Clipping, AdamW and the frames' constraint are compiled too, on torch's own optimizer state. What the kernels do not
-    cover takes the reference's way; `path(...)` says which a call takes, and why.
+    Clipping, AdamW and the frames' constraint are compiled too, on torch's own optimizer state. The reference runs what
+    the kernels do not cover; `path(...)` says which of the two runs a call, and why.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
         observed: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> Tensor:
-        """Do the step and return the batch's mean loss before it, detached."""
+        """The batch's mean loss before the step that this does, detached."""
         side_inputs = {"time_delta": time_delta, "observed": observed, "valid": valid}
         if self.fallback_reason(values, time_delta) is not None:
             return super().__call__(values, targets, **side_inputs)
-        with one_torch_thread() as self._threads, compile_aloud(CpuTrainer):
+        with one_torch_thread() as self._threads, announce_compilation(CpuTrainer):
             try:
                 return super().__call__(values, targets, **side_inputs)
             finally:
                 self._threads = None
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
-        """Why a call takes the reference, or None."""
-        return FusedTrainer.fallback_reason(self) or super().fallback_reason(values, time_delta)
+        """Why the reference runs a call, or None; without values, the reason that holds for every call."""
+        return super().fallback_reason() or fused_fallback_reason(self.alphabet, values, time_delta)
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
-        """Add `share` times the gradients of the mean loss, to `values` too if it asks for them; return the loss."""
+        """Add `share` times the mean loss's gradients, also to `values` if it requires one; return that share of it."""
         if self.fallback_reason(values, side_inputs.get("time_delta")) is not None:
             return super().accumulate(values, targets, share, **side_inputs)
         if self._threads is not None:  # within a step
@@ -78,13 +78,13 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
         outputs = run_batch(batch, folding.weights, threads)
         logits = torch.from_numpy(outputs.logits).float().requires_grad_()
         loss = self.measure(logits, targets) * share
-        loss.backward()  # to the logits; from here on by hand
+        loss.backward()  # to the logits; from here on by the kernels
         assert logits.grad is not None
-        d_descriptor = return_head(model.head, outputs.descriptor, logits.grad)
+        d_descriptor = head_bwd(model.head, outputs.descriptor, logits.grad)
         gradient, d_values = backpropagate_batch(
             batch, folding.weights, outputs, d_descriptor, threads, want_values=values.requires_grad
         )
-        folding.give_back(gradient)
+        folding.accumulate_gradients(gradient)
         if d_values is not None:
             sequence.values.backward(d_values)
         return loss.detach()
@@ -92,18 +92,18 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
         settings = read_adamw_settings(self.optimizer)
-        table = None if settings is None else list_moving(self.optimizer)
+        table = None if settings is None else adamw_table(self.optimizer)
         if settings is None or table is None or fused_fallback_reason(self.alphabet) is not None:
             super().update()
             return
-        clip_and_move(table, float(self.recipe.clip_norm), *settings)
+        clip_and_move(table, float(self.recipe.clip_norm), tuple(settings))
         for frame in self.trainable_frames():
             rebase(frame.base.numpy(), frame.tangent.detach().numpy(), TANGENT_SCALE)
         self.announce_step()
 
 
-def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:
-    """Addresses and sizes of what an AdamW step moves, or None where only torch can: at the first step."""
+def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:
+    """The table that `clip_and_move` takes, or None where only torch can do the step, such as the first."""
     rows = []
     for parameter in optimizer.param_groups[0]["params"]:
         state = optimizer.state.get(parameter)
@@ -116,8 +116,8 @@ def list_moving(optimizer: torch.optim.Optimizer) -> NDArray[np.int64] | None:
     return np.array(rows)
 
 
-def return_head(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubles:
-    """The descriptor's gradient, and the head's added to `.grad`."""
+def head_bwd(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubles:
+    """The descriptor's gradient (B, 2, M, 7), given the logits' (B, K); the head's are added to `.grad`."""
     assert isinstance(head, nn.Linear)
     d = d_logits.numpy().astype(np.float64)
     add_gradient(head.weight, d.T @ descriptor.reshape(len(d), -1))
@@ -127,19 +127,23 @@ def return_head(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubl
 
 
 def backpropagate_batch(
-    batch: Batch, weights: Weights, outputs: Outputs, d_descriptor: Doubles, threads: int, *, want_values: bool
-) -> tuple[Array, Tensor | None]:
-    """The gradient of the packed weights, and of the values (B, T, C) if wanted."""
-    rows, length, _ = batch.shape
-    d_values = np.zeros(batch.values.size if want_values else 0, np.float32)
-    grads = np.zeros((min(rows, GROUPS), weights.packed.size), np.float32)
+    batch: Batch, weights: ModelWeights, outputs: Outputs, d_descriptor: Doubles, threads: int, *, want_values: bool
+) -> tuple[Floats, Tensor | None]:
+    """The gradient of the packed weights, and that of the values (B, T, C) if wanted."""
+    sizes, arrays = weights
+    gradients = Gradients(
+        descriptor=d_descriptor,
+        packed=np.zeros((min(batch.sequences, GROUPS), arrays.packed.size), np.float32),
+        values=np.zeros(batch.values.size if want_values else 0, np.float32),
+    )
     counter = np.zeros(1, np.int64)
+    plain_sizes, plain_batch, plain_gradients = without_names(sizes, batch, gradients)
 
     def work() -> None:
-        backpropagate(batch.values, batch.valid, batch.gate, batch.masked, counter, rows, length, weights.sizes,
-                      weights.packed, batch.pairs, outputs.sums, d_descriptor, grads, d_values)  # fmt: skip
+        backpropagate(plain_sizes, arrays.packed, plain_batch, outputs.sums, plain_gradients, counter)
 
-    with compile_aloud(backpropagate):
-        run_together(work, min(threads, len(grads)))
-    gradient: Array = grads.sum(axis=0)
-    return gradient, torch.from_numpy(d_values).view(batch.shape) if want_values else None
+    with announce_compilation(backpropagate):
+        run_together(work, min(threads, len(gradients.packed)))
+    gradient: Floats = gradients.packed.sum(axis=0)
+    shape = batch.sequences, batch.length, sizes.channels
+    return gradient, torch.from_numpy(gradients.values).view(shape) if want_values else None

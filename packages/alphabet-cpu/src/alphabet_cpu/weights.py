@@ -1,8 +1,7 @@
-"""The model's parameters as the kernels read them: folded into fewer factors, padded to whole lanes."""
+"""The model's parameters as the kernels read them: folded into fewer factors, and padded to whole lanes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,79 +10,68 @@ from alphabet_core.fused import Folded, FoldedBank, fold
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from alphabet_cpu.arithmetic import allocate
-from alphabet_cpu.lanes import LANES
-from alphabet_cpu.layout import TAPS
-
-Array = NDArray[np.float32]
+from alphabet_cpu.kernels.arithmetic import allocate
+from alphabet_cpu.kernels.lanes import LANES
+from alphabet_cpu.kernels.layout import BankWeights, Floats, FoldedWeights, Sizes, Weights, count_packed
 
 
-def arrange(folded: Folded, modes: int) -> list[Tensor]:
+class ModelWeights(NamedTuple):
+    """A model's weights for the kernels, and the sizes that these go by."""
+
+    sizes: Sizes
+    arrays: Weights
+
+
+def arrange(folded: Folded, modes: int) -> FoldedWeights:
     """The nine tensors of the kernels: rows and columns in whole lanes, real and imaginary parts next to each other."""
 
-    def arrange_bank(bank: FoldedBank) -> list[Tensor]:
+    def arrange_bank(bank: FoldedBank) -> BankWeights:
         taps = torch.cat((bank.taps, bank.bias.unsqueeze(1)), dim=1)
         drive = _pad(_interleave(bank.drive, modes), 0)
-        return [_pad(taps, 0).mT, drive, _interleave(bank.transition, modes)]
+        return BankWeights(_pad(taps, 0).mT, drive, _interleave(bank.transition, modes))
 
-    return [
-        _pad(folded.project, 0).mT,
-        *arrange_bank(folded.direct),
-        _pad(_interleave(folded.synthesis, modes), 0).mT,
-        _pad(folded.through, 0),
-        *arrange_bank(folded.cascaded),
-    ]
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What the kernels take.
-
-    packed: the folded weights one behind the other, with the sizes that `layout.unpack` goes by
-    head (K, 14 M), bias (K,): the affine head as it is, M modes in each bank
-    """
-
-    sizes: tuple[int, int, int, int]
-    packed: Array
-    head: Array
-    bias: Array
-    modes: int
-
-
-def count_sizes(config: AlphabetConfig) -> tuple[tuple[int, int, int, int], int]:
-    """The sizes that the kernels go by, and how many packed weights that makes."""
-    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
-    count = (config.channels + 2 * (TAPS + 1) + 1) * width + (3 * width + 2) * columns
-    return (config.channels, config.width, width, columns), count
-
-
-def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> Weights:
-    """The folded weights in one float32 array that begins a cache line."""
-    packed = allocate(count_sizes(model.config)[1])
-    np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
-    return weigh(model, packed)
-
-
-def weigh(model: Alphabet, packed: Array) -> Weights:
-    """Packed weights with all that belongs to them."""
-    head = model.head
-    assert isinstance(head, nn.Linear)
-    return Weights(
-        sizes=count_sizes(model.config)[0],
-        packed=packed,
-        head=np.ascontiguousarray(head.weight.detach().numpy()),
-        bias=np.ascontiguousarray(head.bias.detach().numpy()),
-        modes=model.config.modes,
+    return FoldedWeights(
+        project=_pad(folded.project, 0).mT,
+        direct=arrange_bank(folded.direct),
+        synthesis=_pad(_interleave(folded.synthesis, modes), 0).mT,
+        through=_pad(folded.through, 0),
+        cascaded=arrange_bank(folded.cascaded),
     )
 
 
-def fold_and_pack(model: Alphabet) -> Weights:
-    """The model's weights for a kernel that needs no gradients."""
-    return pack(model, [tensor.detach().numpy() for tensor in arrange(fold(model), model.config.modes)])
+def read_sizes(config: AlphabetConfig) -> Sizes:
+    """The sizes that the kernels go by."""
+    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
+    return Sizes(config.channels, config.width, width, columns)
+
+
+def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> ModelWeights:
+    """A model's weights, given the nine folded arrays in the order of `FoldedWeights.parts`."""
+    packed = allocate(count_packed(read_sizes(model.config)))
+    np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
+    return with_head(model, packed)
+
+
+def with_head(model: Alphabet, packed: Floats) -> ModelWeights:
+    """A model's weights, given those that are folded and packed."""
+    head = model.head
+    assert isinstance(head, nn.Linear)
+    arrays = Weights(
+        packed=packed,
+        head=np.ascontiguousarray(head.weight.detach().numpy()),
+        bias=np.ascontiguousarray(head.bias.detach().numpy()),
+    )
+    return ModelWeights(read_sizes(model.config), arrays)
+
+
+def fold_and_pack(model: Alphabet) -> ModelWeights:
+    """A model's weights as they are now, for kernels that need no gradients."""
+    folded = arrange(fold(model), model.config.modes)
+    return pack(model, [tensor.detach().numpy() for tensor in folded.parts()])
 
 
 def _pad(tensor: Tensor, axis: int) -> Tensor:
-    """Zeros up to a multiple of the lanes along one axis."""
+    """The tensor with zeros appended up to a multiple of the lanes along one axis."""
     missing = -tensor.shape[axis] % LANES
     shape = [*tensor.shape]
     shape[axis] = missing
@@ -91,6 +79,6 @@ def _pad(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _interleave(packed: Tensor, modes: int) -> Tensor:
-    """(..., 2M) packed to (..., 2 padded M): sixteen real parts, their sixteen imaginary parts, the next sixteen."""
+    """A tensor (..., 2M) as (..., columns): sixteen real parts, their imaginary parts, the next sixteen real parts."""
     re, im = (_pad(part, -1).unflatten(-1, (-1, LANES)) for part in packed.split(modes, dim=-1))
     return torch.stack((re, im), dim=-2).flatten(-3)

@@ -1,7 +1,7 @@
-"""Threads that run compiled code side by side, as many as torch is set to use.
+"""Threads that run kernels side by side, as many as torch is set to use, and the message of a first compilation.
 
-Plain Python threads: the kernels release the interpreter's lock, any number of callers may share the pool, and a forked
-child starts its own.
+They are plain Python threads: the kernels release the interpreter's lock, any number of callers may share the pool, and
+a forked child starts its own.
 """
 
 import os
@@ -13,30 +13,34 @@ from queue import SimpleQueue
 
 import torch
 
-COMPILING = "alphabet-cpu: compiling its kernels for this processor, some ten seconds; the result is kept on disk"
-PATIENCE = 2.0  # reading a kernel from disk takes less
+COMPILING = (
+    "alphabet-cpu: compiling kernels for this processor, which takes some ten seconds; "
+    "they are kept on disk for the next time"
+)
+ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
 
 Task = Callable[[], None]
 Job = tuple[Task, "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
-_ready: set[object] = set()  # what has run
+_compiled: set[object] = set()  # what has run before
 _said = False
-_inside, _configured = 0, 1  # callers between whose kernels torch has one thread, and what it had before
+_inside, _configured = 0, 1  # callers within `one_torch_thread`, and the number that torch was set to before
 
 
 @contextmanager
 def one_torch_thread() -> Iterator[int]:
-    """Around small torch operations between kernels: torch's own threads would spin where the kernels' should run.
+    """Set torch to one thread around its small operations between kernels; yield the number that it was set to.
 
-    Gives the number of threads that torch was set to, which the kernels use, and sets it back afterwards.
+    Torch's own threads would spin on the cores where the kernels' threads should run. The kernels use the number that
+    is yielded, and torch has it back afterwards.
     """
     global _inside, _configured
     with _lock:
         threads = torch.get_num_threads()
         if _inside and threads == 1:
-            # A thread's first look at the number shows what was set last anywhere: another caller's one, not its own.
+            # Where a thread has set no number yet, torch shows the one that was set last anywhere: another caller's 1.
             threads = _configured
         _inside, _configured = _inside + 1, threads
         torch.set_num_threads(1)
@@ -49,7 +53,7 @@ def one_torch_thread() -> Iterator[int]:
 
 
 def run_together(task: Task, threads: int) -> None:
-    """Call `task` on so many threads at once, the caller's among them; the calls share out the work by themselves."""
+    """Call `task` on so many threads at once, the caller's among them; the calls claim their shares of the work."""
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
     for _ in range(threads - 1):
         _start_workers(threads - 1).put((task, finished))
@@ -64,17 +68,17 @@ def run_together(task: Task, threads: int) -> None:
 
 
 @contextmanager
-def compile_aloud(what: object) -> Iterator[None]:
-    """Around something compiled: if it is the first time, and takes as long as compiling does, say what is going on."""
-    if what in _ready:
+def announce_compilation(compiled: object) -> Iterator[None]:
+    """Print what is going on if the first run of something compiled takes as long as compiling does."""
+    if compiled in _compiled:
         yield
         return
-    timer = threading.Timer(PATIENCE, _say_once)
+    timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, _say_once)
     timer.daemon = True
     timer.start()
     try:
         yield
-        _ready.add(what)
+        _compiled.add(compiled)
     finally:
         timer.cancel()
 
@@ -87,7 +91,7 @@ def _say_once() -> None:
 
 
 def _start_workers(wanted: int) -> SimpleQueue[Job]:
-    """The queue of jobs, with at least as many threads behind it as wanted; they end with the process."""
+    """The queue of jobs, which at least as many threads as wanted read from; they end with the process."""
     global _started
     with _lock:
         for _ in range(_started, wanted):

@@ -2,11 +2,12 @@
 
 compiling     compile_kernel: a Triton kernel as PTX and machine code
 resources     resources: registers, stack, spills, shared memory, instruction mix
-execution     execute: the PTX on the CPU, and its report
+execution     execute: run the PTX on the CPU, and report
+cache         what compile_kernel and resources made before, on disk
 arguments     arrays and numbers as a kernel's parameters       errors       PtxError and places in the source
 
 The machine:
-parse         PTX text as a program                             machine      a block: registers, what is known of them
+parse         PTX text as a program                             machine      a block and its registers
 schedule      which threads run which instruction next          memory       bytes with bounds, guard zones, copies
 races         unordered accesses to the same bytes              operands     constants and special registers
 rounding      fused and directed rounding, bfloat16, tf32       datatypes    the types of PTX in numpy

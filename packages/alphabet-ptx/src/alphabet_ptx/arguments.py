@@ -10,7 +10,7 @@ import numpy as np
 from alphabet_ptx.datatypes import Array, size_of
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.memory import ORIGIN, GlobalMemory
-from alphabet_ptx.parse import Parameter, Program, Variable
+from alphabet_ptx.parse import Parameter, Program
 
 # Element types of Triton and the numpy types that hold them.
 ELEMENTS = {
@@ -29,7 +29,7 @@ ELEMENTS = {
     "fp64": "float64",
 }
 # Triton appends pointers to scratch memory that a kernel without such needs never follows.
-SCRATCH = 2
+SCRATCH_POINTERS = 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Placed:
 
 
 def name_arguments(arguments: Mapping[str, object] | Sequence[object], names: Sequence[str]) -> dict[str, object]:
-    """Arguments by name, from a mapping or in order."""
+    """The arguments by name, in the order of `names`, from a mapping or a sequence."""
     if not isinstance(arguments, Mapping):
         if len(arguments) != len(names):
             raise PtxError(f"arguments must be {len(names)} ({', '.join(names)}); got {len(arguments)}")
@@ -73,10 +73,8 @@ def as_array(name: str, value: object, kind: str | None) -> Array | None:
     return value
 
 
-def lay_out(
-    arrays: Mapping[str, Array], variables: Sequence[Variable]
-) -> tuple[GlobalMemory, dict[str, Placed], dict[str, int]]:
-    """Global memory with all arrays and the module's variables; where the arrays are in it; the variables' addresses.
+def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Placed]:
+    """Copy the arrays of a launch into global memory; returns where each of them lies there.
 
     Arrays that overlap in the caller's memory overlap here, too.
     """
@@ -92,24 +90,14 @@ def lay_out(
         (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names))
         for start, end, names in groups
     ]
-    pieces += [
-        (variable.name, variable.size or 0, variable.space == "global" and not variable.data) for variable in variables
-    ]
-    memory = GlobalMemory(pieces)
     placed = {}
-    for (start, _, names), piece in zip(groups, memory.allocations, strict=False):
+    for (start, _, names), piece in zip(groups, memory.allocate(pieces), strict=True):
         for name in names:
             array = arrays[name]
             offset = piece.start + _address(array) - start
             memory.bytes[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
             placed[name] = Placed(array, offset)
-    addresses = {}
-    for variable, piece in zip(variables, memory.allocations[len(groups) :], strict=True):
-        contents = np.zeros(piece.end - piece.start, np.uint8)
-        contents[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
-        memory.bytes[piece.start : piece.end] = contents
-        addresses[variable.name] = ORIGIN + piece.start
-    return memory, placed, addresses
+    return placed
 
 
 def _address(array: Array) -> int:
@@ -117,7 +105,7 @@ def _address(array: Array) -> int:
 
 
 def write_back(memory: GlobalMemory, placed: Mapping[str, Placed]) -> None:
-    """Hand the results to the caller's arrays."""
+    """Copy the results back into the caller's arrays."""
     for place in placed.values():
         if place.array.flags.writeable:
             size = place.array.nbytes
@@ -129,7 +117,11 @@ def pack_parameters(
 ) -> dict[str, bytes]:
     """The bytes of each parameter; parameters beyond the arguments are Triton's scratch pointers, which are null."""
     extra = program.parameters[len(values) :]
-    if len(values) > len(program.parameters) or len(extra) > SCRATCH or any(part.kind != "u64" for part in extra):
+    if (
+        len(values) > len(program.parameters)
+        or len(extra) > SCRATCH_POINTERS
+        or any(part.kind != "u64" for part in extra)
+    ):
         raise PtxError(f"kernel {program.name} has {len(program.parameters)} parameters; got {len(values)} arguments")
     packed = {parameter.name: bytes(8) for parameter in extra}
     for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
@@ -144,7 +136,7 @@ def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) 
     if value is None and parameter.kind in ("u64", "b64"):
         return bytes(8)
     if not isinstance(value, int | float | np.number | np.bool_) or (kind or "").startswith("*"):
-        raise PtxError(f"argument {name} must be a {kind or parameter.kind}; got {type(value).__name__}")
+        raise PtxError(f"argument {name} must have type {kind or parameter.kind}; got {type(value).__name__}")
     size = size_of(parameter.kind)
     if kind == "bf16":
         return struct.pack("<f", float(value))[2:]

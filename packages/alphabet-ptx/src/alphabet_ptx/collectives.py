@@ -15,7 +15,7 @@ from alphabet_ptx.parse import Immediate, Instruction, Operand
 
 
 def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | None = None) -> Array:
-    """The warps that take part; `members` is the mask of lanes that each thread names, all of them by default."""
+    """The numbers of the warps that take part; `members` has the mask of lanes that each thread names, None all."""
     if block.threads % WARP:
         raise PtxError(f"{opcode} needs whole warps; the block has {block.threads} threads")
     if mask is None and members is None:
@@ -31,7 +31,7 @@ def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | 
     missing = (expected != lanes) & taking_part[:, None]
     if missing.any():
         raise WaitError(
-            f"{opcode} under divergence: it names threads of the warp that are not active with the others",
+            f"{opcode} under divergence: it names threads of the warp that do not reach it together",
             thread=int(np.argmax(missing.ravel())),
         )
     return np.flatnonzero(taking_part)
@@ -45,7 +45,7 @@ def _members(block: Block, operand: Operand) -> Array | None:
 
 
 def shuffle_lanes(mode: str, lane: Array, amount: Array, clamp: Array) -> tuple[Array, Array]:
-    """From which lane each reads, and whether that lies in its segment; otherwise it reads its own value."""
+    """The lane that each lane reads, and whether that lies in its segment; otherwise a lane reads its own value."""
     segment = (clamp >> 8) & 0x1F
     limit = (lane & segment) | (clamp & 0x1F & ~segment)
     amount = amount & 0x1F
@@ -67,25 +67,31 @@ def _shuffle(instruction: Instruction, block: Block) -> Step:
     steps, clamps = (block.source(operand, "s32") for operand in (amount, clamp))
     named = _members(block, members)
     names, control = block.names(value), block.names(amount, clamp, members)
-    lane = block.everyone % WARP
+    lane = block.all_threads % WARP
     write = block.destination(targets[0], "b32")
     write_inside = block.destination(targets[1], "pred") if len(targets) > 1 else None
+
+    def find_origin() -> tuple[Array, Array]:
+        lanes, inside = shuffle_lanes(mode, lane, steps.astype(np.int64), clamps.astype(np.int64))
+        return block.all_threads - lane + lanes, inside
+
+    # Usually both are constants: then where a value comes from is known before anything runs.
+    fixed = find_origin() if isinstance(amount, Immediate) and isinstance(clamp, Immediate) else None
 
     def step(mask: Mask | None) -> None:
         block.require(control, mask, "the lanes of a shuffle")
         active_warps(block, mask, instruction.opcode, named)
         unknown = block.unknown_in(names, None)
-        lanes, inside = shuffle_lanes(mode, lane, steps.astype(np.int64), clamps.astype(np.int64))
-        origin = block.everyone - lane + lanes
+        origin, inside = find_origin() if fixed is None else fixed
         if mask is not None and not mask[origin[mask]].all():
             raise PtxError(f"{instruction.opcode} reads from a thread that is not active")
         write(source[origin], mask)
         for name in block.names(targets[0]):
-            block.learn(name, mask, None if unknown is None else unknown[origin])
+            block.mark_written(name, mask, None if unknown is None else unknown[origin])
         if write_inside is not None:
             write_inside(inside, mask)
             for name in block.names(targets[1]):
-                block.learn(name, mask)
+                block.mark_written(name, mask)
 
     return step
 
@@ -108,7 +114,7 @@ def _per_warp(compute: Callable[[str, Array, Array], Array], result: str, kind: 
             answer = compute(mode, source.reshape(-1, WARP), active.reshape(-1, WARP))
             write(np.repeat(answer, WARP), mask)
             for name in block.names(target):
-                block.learn(name, mask)
+                block.mark_written(name, mask)
 
         return step
 
@@ -116,7 +122,7 @@ def _per_warp(compute: Callable[[str, Array, Array], Array], result: str, kind: 
 
 
 def vote(mode: str, values: Array, active: Array) -> Array:
-    """vote.sync of predicates."""
+    """The result of vote.sync for each warp, from predicates (warps, lanes)."""
     match mode:
         case "all":
             return np.asarray((values | ~active).all(axis=1))
@@ -129,7 +135,7 @@ def vote(mode: str, values: Array, active: Array) -> Array:
 
 
 def reduce_warp(mode: str, values: Array, active: Array) -> Array:
-    """redux.sync of integers."""
+    """The result of redux.sync for each warp, from integers (warps, lanes)."""
     limits = np.iinfo(values.dtype)
     function, neutral = {
         "add": (np.add, 0),
@@ -150,7 +156,7 @@ def _active_mask(instruction: Instruction, block: Block) -> Step:
         active = np.ones(block.threads, np.bool_) if mask is None else mask
         write(np.repeat(vote("ballot", active.reshape(-1, WARP), active.reshape(-1, WARP)), WARP), mask)
         for name in block.names(instruction.operands[0]):
-            block.learn(name, mask)
+            block.mark_written(name, mask)
 
     return step
 

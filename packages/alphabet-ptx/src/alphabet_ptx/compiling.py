@@ -1,13 +1,25 @@
-"""Compile a Triton kernel for a named architecture, with neither GPU nor driver."""
+"""Compile a Triton kernel for a named architecture, with neither GPU nor driver.
 
+Compiled kernels are kept on disk, in `cache`, and found again by the kernel as Triton's front end sees it: the IR that
+it makes of the source, of all functions and constants that the source reaches, of the signature and of the line
+numbers. Triton has a cache of its own, which is not used here: its key leaves out constants behind an attribute of a
+module, types, default values of arguments and the names of source files, and it does not notice damaged files.
+"""
+
+import base64
 import re
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from alphabet_ptx import cache
 from alphabet_ptx.arguments import ELEMENTS
 from alphabet_ptx.errors import PtxError
+
+_compiling = Lock()
 
 
 @dataclass(frozen=True)
@@ -26,7 +38,7 @@ class CompiledKernel:
     triton: str
 
     def check_specialization(self, values: Mapping[str, object]) -> None:
-        """Integers that the kernel was promised to be multiples of 16 have to be."""
+        """Raise PtxError if an integer that was compiled as divisible by 16 is not."""
         for name in self.divisible & values.keys():
             value = values[name]
             if isinstance(value, int) and value % 16:
@@ -73,17 +85,23 @@ def compile_kernel(
         attrs={(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in specialised},
     )
     settings = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion, **options}
-    try:
-        compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=settings)
-    except Exception as error:  # Triton has no common base for what its passes raise
-        raise PtxError(f"kernel {kernel.__name__} does not compile for {arch}: {error}") from error
+    target = GPUTarget("cuda", capability, 32)
+    key = _cache_key(source, target, settings)
+    made = cache.load(key) if key else None
+    if made is None:
+        try:
+            made = _compile(source, target, settings)
+        except Exception as error:  # Triton has no common base for what its passes raise
+            raise PtxError(f"kernel {kernel.__name__} does not compile for {arch}: {error}") from error
+        if key:
+            cache.save(key, made)
     return CompiledKernel(
-        name=compiled.metadata.name,
+        name=made["name"],
         arch=arch,
-        ptx=compiled.asm["ptx"],
-        cubin=compiled.asm["cubin"],
-        shared=compiled.metadata.shared,
-        warps=compiled.metadata.num_warps,
+        ptx=made["ptx"],
+        cubin=base64.b64decode(made["cubin"]),
+        shared=made["shared"],
+        warps=made["warps"],
         signature=full,
         constants=dict(constants),
         divisible=frozenset(divisible),
@@ -91,8 +109,62 @@ def compile_kernel(
     )
 
 
+def _compile(source: Any, target: Any, settings: Mapping[str, object]) -> dict[str, Any]:
+    """What the cache keeps of a kernel, compiled afresh: Triton gets a cache of its own that is empty."""
+    import triton
+
+    with _compiling, tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
+        triton.knobs.cache.dir = folder
+        compiled = triton.compile(source, target=target, options=dict(settings))
+    return {
+        "name": compiled.metadata.name,
+        "ptx": compiled.asm["ptx"],
+        "cubin": base64.b64encode(compiled.asm["cubin"]).decode(),
+        "shared": compiled.metadata.shared,
+        "warps": compiled.metadata.num_warps,
+    }
+
+
+def _cache_key(source: Any, target: Any, settings: Mapping[str, object]) -> str | None:
+    """The digest of all that decides what Triton compiles; None if not all of it can be told, or nothing is kept."""
+    if cache.folder() is None:
+        return None
+    try:
+        import triton
+        from triton import knobs
+        from triton._C.libtriton import get_cache_invalidating_env_vars, ir
+        from triton.compiler.compiler import make_backend
+        from triton.runtime.cache import triton_key
+
+        backend = make_backend(target)
+        options = backend.parse_options(dict(settings))
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        functions = backend.get_codegen_implementation(options)
+        kernel = str(source.make_ir(target, options, functions, backend.get_module_map(), context))
+        ptxas = knobs.nvidia.ptxas_blackwell if target.arch >= 100 else knobs.nvidia.ptxas
+        hooks = [getattr(knobs.runtime, "add_stages_inspection_hook", None), getattr(backend, "instrumentation", None)]
+        switches = {**knobs.compilation.knobs, **knobs.nvidia.knobs}
+        if any(hooks) or knobs.compilation.override or getattr(options, "ir_override", None):
+            return None  # passes or files of the user's take part
+        return cache.digest(
+            kernel,
+            str(target),
+            options.hash(),
+            triton.__version__,
+            triton_key(),  # the bytes of Triton's compiler
+            cache.digest_file(ptxas.path),
+            repr(sorted(get_cache_invalidating_env_vars().items())),
+            repr({name: value for name, value in switches.items() if value is None or isinstance(value, bool | str)}),
+            cache.digest_file(__file__),
+        )
+    except Exception:  # Triton's compiler says better what is wrong with a kernel
+        return None
+
+
 def import_triton() -> ModuleType:
-    """Triton, or an error that says what is missing."""
+    """The module triton; raises PtxError where it is not installed."""
     try:
         import triton
     except ImportError as error:
@@ -101,11 +173,12 @@ def import_triton() -> ModuleType:
 
 
 def _describe(kernel: object) -> str:
+    """What was passed in place of a kernel, and what to do about it."""
     name = type(kernel).__name__
     if name == "InterpretedFunction":
-        return "one that Triton's interpreter took over; unset TRITON_INTERPRET before triton is imported"
+        return "a function of Triton's interpreter; unset TRITON_INTERPRET before triton is imported"
     if name in ("Autotuner", "Heuristics"):
-        return f"an {name}; pass its `.fn` and the constants of one configuration"
+        return f"{name}, which wraps one; pass its `.fn` and the constants of one configuration"
     return name
 
 
@@ -117,7 +190,7 @@ def _capability(arch: str) -> int:
 
 
 def _full_signature(names: list[str], signature: Mapping[str, str], constants: Mapping[str, object]) -> dict[str, str]:
-    """The types of all arguments in the kernel's order."""
+    """The types of all arguments in the kernel's order, "constexpr" for constants."""
     both = sorted(signature.keys() & constants.keys())
     missing = [name for name in names if name not in signature and name not in constants]
     unknown = sorted((signature.keys() | constants.keys()) - set(names))
@@ -137,4 +210,6 @@ def _full_signature(names: list[str], signature: Mapping[str, str], constants: M
 def _check_names(option: str, given: Collection[str], allowed: list[str]) -> None:
     wrong = sorted(set(given) - set(allowed))
     if wrong:
-        raise PtxError(f"{option} may name {', '.join(allowed) or 'nothing here'}; got {', '.join(wrong)}")
+        raise PtxError(
+            f"{option} may name {', '.join(allowed) or 'no argument of this kernel'}; got {', '.join(wrong)}"
+        )

@@ -32,7 +32,7 @@ def _move(instruction: Instruction) -> Operation:
 
 
 def compare(relation: str, a: Array, b: Array) -> Array:
-    """A relation of PTX; the unordered ones, which end in u, hold if either number is NaN."""
+    """Whether a relation of PTX holds, per thread; the unordered ones, which end in u, hold if either number is NaN."""
     unordered = np.isnan(a) | np.isnan(b) if a.dtype.kind == "f" else np.zeros(len(a), np.bool_)
     match relation:
         case "num" | "nan":
@@ -41,11 +41,12 @@ def compare(relation: str, a: Array, b: Array) -> Array:
             return np.asarray(unordered | compare(relation[:-1], a, b))
         case "ne":
             return np.asarray((a != b) & ~unordered)
-    plain = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(relation, relation)
-    functions = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-    return np.asarray(functions[plain](a, b))
+    return np.asarray(_RELATIONS[_UNSIGNED.get(relation, relation)](a, b))
 
 
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+# Those that are one function of numpy; like the ordered relations of PTX they do not hold for NaN.
+_RELATIONS = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _JOIN = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
@@ -53,6 +54,9 @@ def _set_predicate(instruction: Instruction) -> Operation:
     """setp: the relation and, for `p|q`, its opposite; both may be joined with a third operand."""
     _, relation, *modifiers, kind = parts(instruction)
     joins = [_JOIN[part] for part in modifiers if part in _JOIN]
+    plain = _RELATIONS.get(_UNSIGNED.get(relation, relation))
+    if plain is not None and not modifiers and kind != "bf16" and not isinstance(instruction.operands[0], Vector):
+        return Operation(plain, ("pred",), (kind, kind))
 
     def compute(a: Array, b: Array, *c: Array) -> tuple[Array, Array]:
         if kind == "bf16":
@@ -71,7 +75,7 @@ def _select(instruction: Instruction) -> Operation:
 
 
 def to_integer(value: Array, kind: str) -> Array:
-    """A whole float as an integer: NaN is 0, and what lies beyond the type becomes its last number."""
+    """A whole float as an integer: NaN becomes 0, and what lies beyond the type its nearest number."""
     dtype = DTYPES[kind]
     limits = np.iinfo(dtype)
     wide = value.astype(np.float64)

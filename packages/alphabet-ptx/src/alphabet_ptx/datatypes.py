@@ -38,12 +38,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def size_of(kind: str) -> int:
-    """Bytes of a PTX type."""
+    """The number of bytes of a PTX type."""
     return DTYPES[kind].itemsize
 
 
 def unsigned(size: int) -> np.dtype[Any]:
-    """The plain bits of that many bytes."""
+    """The numpy type of an unsigned integer of `size` bytes, which stands for plain bits."""
     return np.dtype(f"u{size}")
 
 

@@ -10,7 +10,7 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import CARRY, Binder, Block, Step
 from alphabet_ptx.parse import Immediate, Instruction, Operand, Register, Vector
 
-POISON = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
+POISON_BITS = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
 Compute = Callable[..., "Array | tuple[Array, ...]"]
 
 
@@ -37,7 +37,7 @@ Builder = Callable[[Instruction], Operation]
 
 
 def elementwise(build: Builder) -> Binder:
-    """The entry of the instruction table for what `build` makes of an opcode."""
+    """An entry of the instruction table: `build` makes the operation of an instruction from its opcode."""
 
     def bind_instruction(instruction: Instruction, block: Block) -> Step:
         return bind(build(instruction), instruction, block)
@@ -45,8 +45,8 @@ def elementwise(build: Builder) -> Binder:
     return bind_instruction
 
 
-def same(compute: Compute, sources: int = 2) -> Binder:
-    """All operands have the type that ends the opcode."""
+def same_type(compute: Compute, sources: int = 2) -> Binder:
+    """An entry of the instruction table for operands that all have the type that ends the opcode."""
 
     def build(instruction: Instruction) -> Operation:
         kind = parts(instruction)[-1]
@@ -56,26 +56,32 @@ def same(compute: Compute, sources: int = 2) -> Binder:
 
 
 def parts(instruction: Instruction) -> list[str]:
-    """The opcode at its dots."""
+    """The parts of the opcode between its dots."""
     return instruction.opcode.split(".")
 
 
 def flatten(operands: Iterable[Operand]) -> list[Operand]:
-    """Operands with vectors spelled out."""
-    return [
-        item for operand in operands for item in (flatten(operand.items) if isinstance(operand, Vector) else [operand])
-    ]
+    """The operands with the items of vectors in the vectors' place."""
+    flat: list[Operand] = []
+    for operand in operands:
+        if isinstance(operand, Vector):
+            flat += flatten(operand.items)
+        else:
+            flat.append(operand)
+    return flat
 
 
 def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     """The step of an instruction: its operands found, ready to run."""
     targets = flatten(instruction.operands[:1])
-    given = [_or_poison(operand, instruction, block) for operand in flatten(instruction.operands[1:])]
+    given = flatten(instruction.operands[1:])
+    if instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector):
+        given = [_or_poison(operand, block) for operand in given]
     carried_in = [Register(CARRY)] if operation.carry_in else []
     if operation.carry_out:
         targets.append(Register(CARRY))
     if len(given) != len(operation.sources) or len(targets) > len(operation.results) + operation.carry_out:
-        raise PtxError(f"{instruction.opcode} has {len(instruction.operands)} operands, which is not right for it")
+        raise PtxError(f"{instruction.opcode} does not take {len(instruction.operands)} operands")
     kinds = operation.sources + ("pred",) * operation.carry_in
     sources = [block.source(operand, kind) for operand, kind in zip([*given, *carried_in], kinds, strict=True)]
     names = block.names(*given, *carried_in)
@@ -84,6 +90,10 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     written = block.names(*targets)
     compute, several = operation.compute, len(results) > 1
     state = block.unknown
+    if isinstance(compute, np.ufunc) and operation.refused is None:
+        target = block.whole(targets[0], results[0])
+        if target is not None:
+            return _into(target, written[0], compute, sources, names, block)
 
     def step(mask: Mask | None) -> None:
         unknown = None
@@ -101,19 +111,38 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
             writers[0](value, mask)  # type: ignore[arg-type]  # one result is an array
         for name in written:
             if unknown is not None or state[name] is not None:
-                block.learn(name, mask, unknown)
+                block.mark_written(name, mask, unknown)
 
     return step
 
 
-def _or_poison(operand: Operand, instruction: Instruction, block: Block) -> Operand:
-    """An operand, or for a piece that the compiler packs without ever having made it the bits of a NaN.
+def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], names: list[str], block: Block) -> Step:
+    """The step of an instruction that is one function of numpy: its result goes straight into the register."""
+    state = block.unknown
 
-    LLVM packs such pieces beside others when nothing reads them; what does read them computes NaN, and is seen.
+    def step(mask: Mask | None) -> None:
+        unknown = None
+        for name in names:
+            if state[name] is not None:
+                unknown = block.unknown_in(names, mask)
+                break
+        if mask is None:
+            compute(*sources, out=target)
+        else:
+            compute(*sources, out=target, where=mask)
+        if unknown is not None or state[written] is not None:
+            block.mark_written(written, mask, unknown)
+
+    return step
+
+
+def _or_poison(operand: Operand, block: Block) -> Operand:
+    """A piece that mov packs, or the bits of a NaN for a register that no instruction writes.
+
+    LLVM packs such registers beside others when nothing reads them; what does read them computes NaN, and is seen.
     """
-    packs = instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector)
     never = isinstance(operand, Register) and operand.name in block.rows and operand.name not in block.program.written
-    return POISON if packs and never else operand
+    return POISON_BITS if never else operand
 
 
 def _spread(
@@ -130,6 +159,7 @@ def _spread(
 
 
 def _refuse(operation: Operation, sources: list[Array], mask: Mask | None) -> None:
+    """Raise PtxError if the result is undefined in an active thread."""
     assert operation.refused is not None
     bad = operation.refused(*sources)
     if mask is not None:

@@ -45,4 +45,4 @@ class PtxError(RuntimeError):
 
 
 class WaitError(PtxError):
-    """An instruction needs threads that are elsewhere: they may still come, and if they never do it is a fault."""
+    """An instruction needs threads that have not arrived yet; it is a fault if they never do."""

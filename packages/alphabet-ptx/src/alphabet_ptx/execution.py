@@ -1,15 +1,17 @@
 """Execute a compiled kernel on the CPU, one block of the grid after another."""
 
+import gc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
+from threading import Lock
 
 import numpy as np
 
 from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_parameters, write_back
 from alphabet_ptx.compiling import CompiledKernel
-from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
@@ -17,15 +19,17 @@ from alphabet_ptx.parse import Program, parse
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
 
-LIMIT = 10_000_000
+STEP_LIMIT = 10_000_000
+# Bound programs that are kept for another launch, those used last; a large one takes a few megabytes.
+KEPT_PROGRAMS = 32
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an execution showed.
+    """The races that an execution found, and how many instructions it took.
 
-    `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` tells
-    them apart by opcode.
+    `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` counts
+    them by opcode.
     """
 
     races: list[Race]
@@ -40,16 +44,18 @@ def execute(
     *,
     shared: int | None = None,
     strict: bool = False,
-    limit: int = LIMIT,
+    limit: int = STEP_LIMIT,
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
     `arguments` come by name or in order, without the constants of the compilation: contiguous arrays (or torch tensors
     on the CPU), which are changed in place as the kernel changes them, and numbers. Faults raise `PtxError` and leave
     the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
-    shared memory, if it uses any. A kernel that takes more than `limit` steps is taken to be stuck.
+    shared memory, if it uses any. A kernel that takes more than `limit` steps raises `PtxError`, too.
     """
-    program = parse(kernel if isinstance(kernel, str) else kernel.ptx)
+    ptx = kernel if isinstance(kernel, str) else kernel.ptx
+    with _without_collection():
+        program = parse(ptx)
     sizes = _check_grid(grid)
     if isinstance(kernel, str):
         kinds: dict[str, str] = {}
@@ -67,33 +73,58 @@ def execute(
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
-    memory, placed, symbols = lay_out(
-        {name: array for name, array in arrays.items() if array is not None},
-        [variable for variable in program.variables if variable.space in ("global", "const")],
-    )
-    shared_symbols, shared_size = _place_variables(program, "shared", shared or 0)
-    local_symbols, local_size = _place_variables(program, "local", 0)
-    block = Block(
-        program,
-        memory,
-        pack_parameters(program, values, placed, kinds),
-        symbols | shared_symbols | local_symbols,
-        shared=shared_size,
-        local=local_size,
-        grid=sizes,
-    )
-    block.strict = strict
-    block.watch({space: _cell(program, space) for space in ("global", "shared")})
-    with np.errstate(all="ignore"):
-        schedule = Schedule(block, limit)
+    with np.errstate(all="ignore"), _machine(ptx, shared or 0) as schedule:
+        block = schedule.block
+        placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
+        schedule.launch(limit)
+        block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict)
         for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):
             schedule.run(number, (x, y, z))
-    write_back(memory, placed)
-    counts: Counter[str] = Counter()
-    for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
-        if hits:
-            counts[instruction.opcode] += hits
-    return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+        write_back(block.memory, placed)
+        counts: Counter[str] = Counter()
+        for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
+            if hits:
+                counts[instruction.opcode] += hits
+        return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+
+
+_idle: dict[tuple[str, int], Schedule] = {}
+_idle_lock = Lock()
+
+
+@contextmanager
+def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
+    """A program bound to a block, new or from an earlier launch: binding takes longer than most launches.
+
+    No other thread can take it meanwhile, and one that a fault stopped halfway is not used again.
+    """
+    key = (ptx, shared)
+    with _idle_lock:
+        schedule = _idle.pop(key, None)
+    if schedule is None:
+        program = parse(ptx)
+        with _without_collection():
+            shared_symbols, shared_size = _place_variables(program, "shared", shared)
+            local_symbols, local_size = _place_variables(program, "local", 0)
+            schedule = Schedule(Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size))
+    yield schedule
+    schedule.block.memory.allocate(())
+    with _idle_lock:
+        _idle[key] = schedule
+        while len(_idle) > KEPT_PROGRAMS:
+            del _idle[next(iter(_idle))]
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause garbage collection: what follows makes thousands of objects that stay, and searching them takes as long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
@@ -113,16 +144,6 @@ def _place_variables(program: Program, space: str, dynamic: int) -> tuple[dict[s
         places[variable.name] = position
         position += variable.size or 0
     return places, position + dynamic
-
-
-def _cell(program: Program, space: str) -> int:
-    """The narrowest access to a memory: accesses are aligned, so that cells of this size tell all of them apart."""
-    widths = [4]
-    for instruction in program.instructions:
-        name, *modifiers = instruction.opcode.replace("::", ".").split(".")
-        if name in ("ld", "st", "atom", "red") and space in modifiers:
-            widths.append(size_of(modifiers[-1]))
-    return min(widths)
 
 
 def list_unknown(kernel: CompiledKernel | str) -> list[str]:

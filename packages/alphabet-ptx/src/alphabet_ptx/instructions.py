@@ -15,8 +15,8 @@ from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.parse import Instruction
 
 
-def _nothing(_: Instruction, __: Block) -> Step:
-    """What orders memory or waits for time has nothing to do here: steps run one after another."""
+def _no_effect(_: Instruction, __: Block) -> Step:
+    """An instruction that orders memory or waits has no effect here, because steps run one after another."""
     return lambda _: None
 
 
@@ -39,11 +39,11 @@ CONTROL: dict[str, Binder] = {
     "ret[.uni]": _jump,
     "exit": _jump,
     "trap": _trap,
-    "membar.{cta,gl,sys}": _nothing,
-    "fence[.{acq_rel,sc}].{cta,gpu,sys}": _nothing,
-    "fence.proxy.async[.shared::cta]": _nothing,
-    "griddepcontrol.{wait,launch_dependents}": _nothing,
-    "nanosleep.u32": _nothing,
+    "membar.{cta,gl,sys}": _no_effect,
+    "fence[.{acq_rel,sc}].{cta,gpu,sys}": _no_effect,
+    "fence.proxy.async[.shared::cta]": _no_effect,
+    "griddepcontrol.{wait,launch_dependents}": _no_effect,
+    "nanosleep.u32": _no_effect,
 }
 
 TABLE: dict[str, Binder] = (
@@ -62,7 +62,7 @@ _PATTERNS = [(pattern_to_regex(pattern), pattern) for pattern in TABLE]
 
 @cache
 def find_pattern(opcode: str) -> str | None:
-    """The table's pattern for an opcode."""
+    """The table's pattern for an opcode, or None if no pattern matches it."""
     return next((pattern for regex, pattern in _PATTERNS if regex.fullmatch(opcode)), None)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from alphabet_ptx.datatypes import DTYPES, Array, is_signed, size_of
-from alphabet_ptx.elementwise import Operation, elementwise, parts, same
+from alphabet_ptx.elementwise import Operation, elementwise, parts, same_type
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder
+from alphabet_ptx.operands import constant
 from alphabet_ptx.parse import Immediate, Instruction
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
@@ -96,11 +97,14 @@ def _with_carry(part: str, *, subtract: bool = False) -> Binder:
 
 
 def _shift(left: bool) -> Binder:
-    """Amounts beyond the width shift everything out."""
+    """`shl` and `shr`; amounts beyond the width shift everything out."""
 
     def build(instruction: Instruction) -> Operation:
         kind = parts(instruction)[-1]
         width = 8 * size_of(kind)
+        amount = instruction.operands[-1]
+        if isinstance(amount, Immediate) and constant(amount.text, "u32") < width:
+            return Operation(np.left_shift if left else np.right_shift, (kind,), (kind, kind))
 
         def compute(a: Array, amount: Array) -> Array:
             inside = np.minimum(amount, np.uint32(width - 1)).astype(a.dtype)
@@ -114,7 +118,7 @@ def _shift(left: bool) -> Binder:
 
 
 def extract_field(a: Array, position: Array, length: Array) -> Array:
-    """bfe: bits from `position`, sign-extended by the field's last bit for signed types."""
+    """bfe: `length` bits from `position` on, sign-extended by the field's last bit for signed types."""
     width = 8 * a.dtype.itemsize
     bits, word = a.view(f"u{a.dtype.itemsize}").astype(np.uint64), a.dtype
     start, count = (part & np.uint32(0xFF) for part in (position, length))
@@ -134,7 +138,7 @@ def extract_field(a: Array, position: Array, length: Array) -> Array:
 
 
 def insert_field(a: Array, b: Array, position: Array, length: Array) -> Array:
-    """bfi: the lower bits of a put into b."""
+    """bfi: b, with `length` bits from `position` on replaced by the lower bits of a."""
     start, count = (np.minimum(part & np.uint32(0xFF), 63).astype(np.uint64) for part in (position, length))
     one = np.uint64(1)
     full = (length & np.uint32(0xFF)) >= 64
@@ -158,7 +162,7 @@ def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
 
 
 def _lop3(instruction: Instruction) -> Operation:
-    """Any logic function of three words, given by its truth table."""
+    """lop3: any logic function of three words, given by its truth table."""
     table = instruction.operands[-1]
     if not isinstance(table, Immediate):
         raise PtxError("lop3 needs a constant table")
@@ -215,13 +219,13 @@ _INTEGERS = "{s16,u16,s32,u32,s64,u64}"
 _WORDS = "{s32,u32,s64,u64}"
 
 TABLE: dict[str, Binder] = {
-    f"add.{_INTEGERS}": same(np.add),
-    f"sub.{_INTEGERS}": same(np.subtract),
-    f"mul.lo.{_INTEGERS}": same(np.multiply),
-    f"mul.hi.{_WORDS}": same(multiply_high),
+    f"add.{_INTEGERS}": same_type(np.add),
+    f"sub.{_INTEGERS}": same_type(np.subtract),
+    f"mul.lo.{_INTEGERS}": same_type(np.multiply),
+    f"mul.hi.{_WORDS}": same_type(multiply_high),
     "mul.wide.{s16,u16,s32,u32}": _wide(accumulate=False),
-    f"mad.lo.{_INTEGERS}": same(lambda a, b, c: a * b + c, 3),
-    f"mad.hi.{_WORDS}": same(lambda a, b, c: multiply_high(a, b) + c, 3),
+    f"mad.lo.{_INTEGERS}": same_type(lambda a, b, c: a * b + c, 3),
+    f"mad.hi.{_WORDS}": same_type(lambda a, b, c: multiply_high(a, b) + c, 3),
     "mad.wide.{s16,u16,s32,u32}": _wide(accumulate=True),
     f"{{add.cc,addc[.cc]}}.{_WORDS}": _with_carry("sum"),
     f"{{sub.cc,subc[.cc]}}.{_WORDS}": _with_carry("sum", subtract=True),
@@ -229,14 +233,14 @@ TABLE: dict[str, Binder] = {
     "{mad.hi.cc,madc.hi[.cc]}.{u32,u64}": _with_carry("high"),
     f"div.{_INTEGERS}": _division(divide),
     f"rem.{_INTEGERS}": _division(np.fmod),
-    f"min.{_INTEGERS}": same(np.minimum),
-    f"max.{_INTEGERS}": same(np.maximum),
-    "abs.{s16,s32,s64}": same(np.abs, 1),
-    "neg.{s16,s32,s64}": same(np.negative, 1),
-    "and.{pred,b16,b32,b64}": same(np.bitwise_and),
-    "or.{pred,b16,b32,b64}": same(np.bitwise_or),
-    "xor.{pred,b16,b32,b64}": same(np.bitwise_xor),
-    "not.{pred,b16,b32,b64}": same(np.invert, 1),
+    f"min.{_INTEGERS}": same_type(np.minimum),
+    f"max.{_INTEGERS}": same_type(np.maximum),
+    "abs.{s16,s32,s64}": same_type(np.abs, 1),
+    "neg.{s16,s32,s64}": same_type(np.negative, 1),
+    "and.{pred,b16,b32,b64}": same_type(np.bitwise_and),
+    "or.{pred,b16,b32,b64}": same_type(np.bitwise_or),
+    "xor.{pred,b16,b32,b64}": same_type(np.bitwise_xor),
+    "not.{pred,b16,b32,b64}": same_type(np.invert, 1),
     "shl.{b16,b32,b64}": _shift(left=True),
     "shr.{b16,b32,b64,u16,u32,u64,s16,s32,s64}": _shift(left=False),
     "bfe.{u32,s32,u64,s64}": elementwise(
@@ -245,10 +249,10 @@ TABLE: dict[str, Binder] = {
     "bfi.{b32,b64}": elementwise(
         lambda i: Operation(insert_field, (parts(i)[-1],), (parts(i)[-1], parts(i)[-1], "u32", "u32"))
     ),
-    "prmt.b32": same(permute_bytes, 3),
+    "prmt.b32": same_type(permute_bytes, 3),
     "lop3.b32": elementwise(_lop3),
     "shf.{l,r}.{wrap,clamp}.b32": elementwise(_funnel),
     "popc.{b32,b64}": _count(np.bitwise_count),
     "clz.{b32,b64}": _count(leading_zeros),
-    "brev.{b32,b64}": same(reverse_bits, 1),
+    "brev.{b32,b64}": same_type(reverse_bits, 1),
 }

@@ -2,7 +2,7 @@
 
 Registers of one width are the rows of one array, so that the operands of an instruction are fixed views, found once.
 Every instruction becomes a `Step`: a function of the active threads (None: all of them). How threads diverge and join
-again is the business of `schedule`.
+again is decided in `schedule`.
 
 Reading a register that no thread has written is an error at once. Where only some threads have written it, its
 value is unknown in the others. That is common (Triton lets idle threads take part in shuffles), so it
@@ -33,26 +33,25 @@ class Block:
     def __init__(
         self,
         program: Program,
-        memory: GlobalMemory,
-        parameters: Mapping[str, bytes],
         symbols: Mapping[str, int],
         *,
         shared: int,
         local: int,
-        grid: tuple[int, int, int],
     ) -> None:
         self.program = program
-        self.parameters = parameters
-        self.symbols = symbols
+        self.parameters: Mapping[str, bytes] = {}
+        self.memory = GlobalMemory([each for each in program.variables if each.space in ("global", "const")])
+        self.symbols = {**self.memory.symbols, **symbols}
         self.threads = int(np.prod(program.threads))
-        self.everyone = np.arange(self.threads)
+        self.all_threads = np.arange(self.threads)
         self.warps = -(-self.threads // WARP)
-        self.clock = Clock(self.warps, int(np.prod(grid)))
+        self.clock = Clock(self.warps, 1)
         self.shared = SharedMemory(shared)
         self.local = LocalMemory(local, self.threads)
         self.copies = PendingCopies(self.shared)
-        self.memories: dict[str, Memory] = {"global": memory, "shared": self.shared, "local": self.local}
-        self.special = special_registers(program.threads, grid)
+        self.memories: dict[str, Memory] = {"global": self.memory, "shared": self.shared, "local": self.local}
+        self.cells = {space: narrowest_access(program, space) for space in ("global", "shared")}
+        self.special = special_registers(program.threads)
         self.ctaid = (0, 0, 0)
         self.pc = 0
         self.alive = np.ones(self.threads, np.bool_)
@@ -75,8 +74,20 @@ class Block:
         # Per register the threads in which its value is unknown: None if there are none.
         self.unknown: dict[str, Mask | None] = dict.fromkeys(kinds, self.unwritten)
 
+    def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
+        """Prepare for a grid of so many programs with these parameters."""
+        self.parameters = parameters
+        self.strict = strict
+        self.races = {}
+        self.clock = Clock(self.warps, int(np.prod(grid)))
+        for axis, programs in zip("xyz", grid, strict=True):
+            self.special[f"%nctaid.{axis}"][:] = programs
+        for space, cell in self.cells.items():
+            memory = self.memories[space]
+            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
+
     def start(self, number: int, ctaid: tuple[int, int, int]) -> None:
-        """Become block `number` of the grid."""
+        """Start block `number` of the grid: no register and no memory of the block has a value yet."""
         self.ctaid = ctaid
         for axis, value in zip("xyz", ctaid, strict=True):
             self.special[f"%ctaid.{axis}"][:] = value
@@ -94,13 +105,13 @@ class Block:
     # Operands
 
     def register(self, operand: Operand) -> str:
-        """The name of an operand that has to be a declared register."""
+        """The name of an operand; raises PtxError unless it is a declared register."""
         if not isinstance(operand, Register) or operand.name not in self.rows:
             raise PtxError(f"expected a declared register; found {operand}")
         return operand.name
 
     def view(self, name: str, kind: str) -> Array:
-        """A register as an array of that type: of its lower part if the register is wider."""
+        """A view of a register as an array of that type, one element per thread; of its lower part if it is wider."""
         row, size = self.rows[name], size_of(kind)
         width = row.size // self.threads
         if size > width:
@@ -110,7 +121,7 @@ class Block:
         return row.reshape(self.threads, width)[:, :size].view(DTYPES[kind])[:, 0]
 
     def source(self, operand: Operand, kind: str) -> Array:
-        """The value of an operand, one element per thread; for a register a view that follows it."""
+        """The value of an operand, one element per thread; for a register a view, which changes with it."""
         match operand:
             case Register(name) if name in self.rows:
                 return self.view(name, kind)
@@ -146,8 +157,14 @@ class Block:
 
         return write
 
+    def whole(self, operand: Operand, kind: str) -> Array | None:
+        """The register that an operand of that type fills entirely, one number per thread; None if it does not."""
+        if not isinstance(operand, Register) or operand.name not in self.rows or DTYPES[kind].shape:
+            return None
+        return self.view(operand.name, kind) if self.rows[operand.name].size == size_of(kind) * self.threads else None
+
     def address(self, operand: Operand) -> Callable[[Mask | None], tuple[Array, Array]]:
-        """A function that gives the active threads and their addresses."""
+        """A function of the mask that returns the active threads and their addresses."""
         if not isinstance(operand, Address):
             raise PtxError(f"expected an address; found {operand}")
         names = self.names(operand.base)
@@ -158,7 +175,7 @@ class Block:
         def locate(mask: Mask | None) -> tuple[Array, Array]:
             self.require(names, mask, "an address")
             if mask is None:
-                return self.everyone, base.astype(np.int64) + offset
+                return self.all_threads, base.astype(np.int64) + offset
             return np.flatnonzero(mask), base[mask].astype(np.int64) + offset
 
         return locate
@@ -166,7 +183,7 @@ class Block:
     # What is known of registers
 
     def names(self, *operands: Operand) -> list[str]:
-        """Those of the operands that are registers with a value of their own."""
+        """The names of those operands that are registers and not special ones."""
         return [operand.name for operand in operands if isinstance(operand, Register) and operand.name in self.rows]
 
     def unknown_in(self, names: list[str], mask: Mask | None) -> Mask | None:
@@ -185,7 +202,7 @@ class Block:
         return result
 
     def require(self, names: list[str], mask: Mask | None, use: str) -> None:
-        """The registers must be known in all active threads."""
+        """Raise PtxError unless the registers have a value in all active threads."""
         unknown = self.unknown_in(names, mask)
         if unknown is not None:
             raise PtxError(
@@ -193,8 +210,8 @@ class Block:
                 thread=int(np.argmax(unknown)),
             )
 
-    def learn(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
-        """A register was written in the active threads; in those of `unknown` by an unknown value."""
+    def mark_written(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
+        """Note that a register was written in the active threads, in those of `unknown` with an unknown value."""
         before = self.unknown[name]
         if mask is None:
             self.unknown[name] = unknown
@@ -205,12 +222,6 @@ class Block:
             self.unknown[name] = after if after.any() else None
 
     # Races
-
-    def watch(self, cells: Mapping[str, int]) -> None:
-        """Track races in these memories, by cells of so many bytes."""
-        for space, cell in cells.items():
-            memory = self.memories[space]
-            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
 
     def _reporter(self, space: str, cell: int) -> Callable[[str, int, int, int, int, int], None]:
         size = self.warps * WARP
@@ -237,3 +248,13 @@ class Block:
                 raise PtxError(f"race: {self.races[key]}", thread=thread % size)
 
         return report
+
+
+def narrowest_access(program: Program, space: str) -> int:
+    """The bytes of the narrowest access to a memory: accesses are aligned, so cells of this size tell them apart."""
+    widths = [4]
+    for instruction in program.instructions:
+        name, *modifiers = instruction.opcode.replace("::", ".").split(".")
+        if name in ("ld", "st", "atom", "red") and space in modifiers:
+            widths.append(size_of(modifiers[-1]))
+    return min(widths)

@@ -22,11 +22,18 @@ _GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
 
 @dataclass(frozen=True)
 class Fragment:
-    """Where a matrix lies: element i of a lane's part is (rows[i, lane], columns[i, lane]); `packed` per register."""
+    """Where a matrix lies: element i of a lane is (rows[i, lane], columns[i, lane]), `packed` elements per register."""
 
     rows: Array
     columns: Array
     packed: int
+
+    def index(self) -> Array:
+        """The place of each matrix element among the elements of a warp, lane by lane."""
+        elements, lanes = self.rows.shape
+        index = np.zeros((int(self.rows.max()) + 1, int(self.columns.max()) + 1), np.intp)
+        index[self.rows.T, self.columns.T] = np.arange(lanes * elements).reshape(lanes, elements)
+        return index
 
 
 def fragments(shape: str, kind: str) -> tuple[Fragment, Fragment, Fragment]:
@@ -52,17 +59,17 @@ def _spread(corners: list[tuple[int, int]], rows: Array, columns: Array) -> tupl
     )
 
 
-def _values(register: Array, kind: str) -> Array:
-    """A register's elements as float64, (threads, packed)."""
+def _values(registers: Array, kind: str) -> Array:
+    """The elements in registers (threads, registers) as float64, (threads, registers * packed)."""
     match kind:
         case "tf32":
-            elements = truncate_tf32(register)[:, None]
+            elements = truncate_tf32(registers)
         case "bf16":
-            elements = decode_bf16(np.ascontiguousarray(register).view(np.uint16).reshape(-1, 2))
+            elements = decode_bf16(registers.view(np.uint16))
         case "f16":
-            elements = np.ascontiguousarray(register).view(np.float16).reshape(-1, 2)
+            elements = registers.view(np.float16)
         case _:
-            elements = register[:, None]
+            elements = registers
     return elements.astype(np.float64)
 
 
@@ -83,24 +90,24 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
     names, written = block.names(*flatten(instruction.operands[1:])), block.names(*operands[0])
     dtype = np.float32 if result == "f32" else np.float64
 
-    def gather(registers: list[Array], layout: Fragment, part: str) -> Array:
-        elements = np.concatenate([_values(register, part) for register in registers], axis=1)  # (threads, elements)
-        matrix = np.zeros((block.warps, int(layout.rows.max()) + 1, int(layout.columns.max()) + 1))
-        matrix[:, layout.rows.T, layout.columns.T] = elements.reshape(block.warps, WARP, -1)
-        return matrix
+    indices = [layout.index() for layout in layouts]
+
+    def gather(registers: list[Array], index: Array, part: str) -> Array:
+        elements = _values(np.stack(registers, axis=1), part)  # (threads, elements)
+        return elements.reshape(block.warps, -1)[:, index]  # (warps, rows, columns)
 
     def step(mask: Mask | None) -> None:
         active_warps(block, mask, instruction.opcode)
         block.require(names, mask, f"an operand of {instruction.opcode}")
         a, b, c = (
-            gather(registers, layout, part)
-            for registers, layout, part in zip(sources, layouts, (kind, kind, result), strict=True)
+            gather(registers, index, part)
+            for registers, index, part in zip(sources, indices, (kind, kind, result), strict=True)
         )
         product = (a @ b + c).astype(dtype)
         for i, write in enumerate(writers):
             write(product[:, layouts[2].rows[i], layouts[2].columns[i]].ravel(), mask)
         for name in written:
-            block.learn(name, mask)
+            block.mark_written(name, mask)
 
     return step
 
@@ -136,7 +143,7 @@ def _load_matrices(instruction: Instruction, block: Block) -> Step:
             value[warps] = words.reshape(-1, WARP)
             write(value.ravel(), mask)
         for name in written:
-            block.learn(name, mask)
+            block.mark_written(name, mask)
 
     return step
 

@@ -4,6 +4,7 @@ A memory is an array of bytes. An access names one address per active thread; it
 and the alignment of the access before anything is read or written, and then noted by the memory's race tracker.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,12 @@ import numpy as np
 
 from alphabet_ptx.datatypes import Array, unsigned
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.parse import Variable
 from alphabet_ptx.races import Tracker
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
 POISON = 0xFF
-GUARD = 256
+GUARD_BYTES = 256
 # Device pointers start where neither a null pointer nor a truncated one can reach them.
 ORIGIN = 1 << 40
 
@@ -39,27 +41,28 @@ class Memory:
         self.cell = cell
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
-        """Where in `bytes` the accesses are, if all of them are aligned and inside."""
+        """Where in `bytes` the accesses are; raises PtxError unless all of them are aligned and inside."""
         self.check_alignment(addresses, size, threads)
-        inside = (addresses >= 0) & (addresses + size <= self.size)
-        if not inside.all():
+        if addresses.min() < 0 or addresses.max() + size > self.size:
+            inside = (addresses >= 0) & (addresses + size <= self.size)
             self.refuse(addresses, size, threads, ~inside, f"outside its {self.size} bytes", write=write)
         return addresses
 
     def describe(self, offset: int) -> str:
-        """A place in words."""
+        """A description of a place, for messages."""
         return f"byte {offset}"
 
     def check_alignment(self, addresses: Array, size: int, threads: Array) -> None:
-        odd = addresses % size != 0
-        if odd.any():
-            first = int(np.argmax(odd))
+        """Raise unless all addresses are multiples of `size`, which is a power of two."""
+        if int(np.bitwise_or.reduce(addresses)) & (size - 1):
+            first = int(np.argmax(addresses & (size - 1) != 0))
             raise PtxError(
                 f"misaligned access to {self.name} memory: {size} bytes at {int(addresses[first]):#x}",
                 thread=int(threads[first]),
             )
 
     def refuse(self, addresses: Array, size: int, threads: Array, bad: Array, why: str, *, write: bool) -> None:
+        """Raise PtxError for the first of the `bad` accesses."""
         first = int(np.argmax(bad))
         verb = "write to" if write else "read of"
         raise PtxError(
@@ -68,62 +71,66 @@ class Memory:
         )
 
     def load(self, addresses: Array, width: int, count: int, threads: Array, pc: int) -> list[Array]:
-        """`count` neighbouring elements of `width` bytes for each of the threads."""
+        """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes."""
         where = self.offsets(addresses, width * count, threads, write=False)
         if self.tracker is not None:
             self.tracker.read(*self._cells(where, width * count, threads), pc)
         first = where // width
         view = self.views[width]
-        return [view[first + i] for i in range(count)]
+        return [view[first + i if i else first] for i in range(count)]
 
     def store(self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int) -> None:
-        """The opposite: `values` are the elements, each of them one number per thread."""
-        where = self.offsets(addresses, width * len(values), threads, write=True)
+        """Store neighbouring elements of `width` bytes for each thread; `values` has one array per element."""
+        count = len(values)
+        where = self.offsets(addresses, width * count, threads, write=True)
         view = self.views[width]
-        places = (where // width)[:, None] + np.arange(len(values))
-        stacked = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1)
+        places, elements = where // width, np.asarray(values[0]).view(unsigned(width))
+        if count > 1:
+            places = (places[:, None] + np.arange(count)).ravel()
+            elements = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1).ravel()
         if self.tracker is None:
-            view[places] = stacked
+            view[places] = elements
             return
-        cells, owners = self._cells(where, width * len(values), threads)
-        changed = self._by_cell(view[places] != stacked, width)
-        self.tracker.write(cells, owners, pc, changed)
-        view[places] = stacked
-        lost = view[places] != stacked
+        cells, owners = self._cells(where, width * count, threads)
+        self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width))
+        view[places] = elements
+        lost = view[places] != elements
         if lost.any():
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
 
     def _cells(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
         """The cells of an access, and for each the thread that accesses it."""
         count = size // self.cell
+        if count == 1:
+            return where // self.cell, threads
         cells = (where // self.cell)[:, None] + np.arange(count)
         return cells.ravel(), np.repeat(threads, count)
 
     def _by_cell(self, elements: Array, width: int) -> Array:
-        return np.repeat(elements.ravel(), width // self.cell)
+        return np.repeat(elements, width // self.cell)
 
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
-        """An atomic on these offsets: unordered with other accesses, but not with other atomics."""
+        """Note an atomic at these offsets: it may race with other accesses, but not with other atomics."""
         if self.tracker is not None:
             cells, owners = self._cells(where, width, threads)
             self.tracker.read(cells, owners, pc, atomic=True)
-            self.tracker.write(cells, owners, pc, np.ones(len(cells), np.bool_), atomic=True)
+            self.tracker.write(cells, owners, pc, lambda: np.ones(len(cells), np.bool_), atomic=True)
 
 
 class SharedMemory(Memory):
-    """What the threads of a block share."""
+    """The memory that the threads of a block share."""
 
     name = "shared"
 
     def start(self) -> None:
-        """Nothing is known of the contents when a block starts."""
+        """Start a block, for which the contents are unknown."""
         self.bytes[:] = POISON
         if self.tracker is not None:
             self.tracker.reset()
 
 
 class LocalMemory(Memory):
-    """What each thread has for itself: `size` bytes per thread, one thread's after another's."""
+    """The memory that each thread has for itself: `size` bytes per thread, one thread's after another's."""
 
     name = "local"
 
@@ -147,26 +154,43 @@ class Allocation:
 
 
 class GlobalMemory(Memory):
-    """All arrays of a launch, each between guard zones."""
+    """The variables of a module, whose addresses never change, and all arrays of a launch, each between guard zones."""
 
     name = "global"
 
-    def __init__(self, pieces: Sequence[tuple[str, int, bool]]) -> None:
-        """`pieces` are (name, bytes, writable)."""
+    def __init__(self, variables: Sequence[Variable] = ()) -> None:
+        self.variables = variables
+        self.allocate(())
+        self.symbols = {piece.name: ORIGIN + piece.start for piece in self.allocations}
+
+    def allocate(self, arrays: Sequence[tuple[str, int, bool]]) -> list[Allocation]:
+        """Give the memory new contents for a launch: `arrays` are (name, bytes, writable); returns their places."""
+        variables = [(each.name, each.size or 0, each.space == "global" and not each.data) for each in self.variables]
         self.allocations = []
         position = 0
-        for name, size, writable in pieces:
-            start = -(-(position + GUARD) // GUARD) * GUARD
+        for name, size, writable in (*variables, *arrays):
+            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
-        super().__init__(position + GUARD)
-        self.starts = np.array([piece.start for piece in self.allocations], np.int64)
+        super().__init__(position + GUARD_BYTES)
+        self.first_bytes = [piece.start for piece in self.allocations]
+        self.starts = np.array(self.first_bytes, np.int64)
         self.ends = np.array([piece.end for piece in self.allocations], np.int64)
         self.writable = np.array([piece.writable for piece in self.allocations], np.bool_)
+        for variable, piece in zip(self.variables, self.allocations, strict=False):
+            self.bytes[piece.start : piece.end] = 0
+            self.bytes[piece.start : piece.start + len(variable.data)] = np.frombuffer(variable.data, np.uint8)
+        return self.allocations[len(variables) :]
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         self.check_alignment(addresses, size, threads)
         where = addresses - ORIGIN
+        # Mostly all threads are inside one array: then its first and last address say so.
+        first = bisect_right(self.first_bytes, int(where.min())) - 1
+        if first >= 0:
+            allocation = self.allocations[first]
+            if where.max() + size <= allocation.end and (allocation.writable or not write):
+                return np.asarray(where)
         piece = np.searchsorted(self.starts, where, side="right") - 1
         inside = (piece >= 0) & (where + size <= self.ends[piece])
         if write:
@@ -180,7 +204,7 @@ class GlobalMemory(Memory):
         return f"byte {offset - piece.start} of {piece.name!r}"
 
     def _explain(self, where: int, *, write: bool) -> str:
-        """Which array an address is nearest to."""
+        """Where an address lies: its distance from the nearest array."""
         if not self.allocations:
             return "but no array was passed"
         piece = min(self.allocations, key=lambda piece: max(piece.start - where, where - piece.end + 1, 0))
@@ -191,7 +215,7 @@ class GlobalMemory(Memory):
 
 @dataclass(frozen=True)
 class Copy:
-    """Data under way to shared memory: one row of 32-bit words per thread."""
+    """Data on its way to shared memory: one row of 32-bit words per thread."""
 
     threads: Array
     addresses: Array
@@ -207,21 +231,21 @@ class PendingCopies:
         self.groups: list[list[Copy]] = []
 
     def start(self) -> None:
-        """Forget what a block before this one left."""
+        """Start a block, which knows nothing of the copies of the block before it."""
         self.open, self.groups = [], []
 
     def issue(self, copy: Copy, pc: int) -> None:
-        """Read is done, arrival is open."""
+        """Start a copy whose data has been read; its place holds NaN until it arrives."""
         self._store(copy, np.full_like(copy.words, 0xFFFFFFFF), pc)
         self.open.append(copy)
 
     def commit(self) -> None:
-        """Close a group."""
+        """Close the group of the copies that were started since the last one."""
         self.groups.append(self.open)
         self.open = []
 
     def wait(self, remaining: int, pc: int) -> None:
-        """Let all groups arrive but the last few."""
+        """Let all groups arrive except the last `remaining`."""
         arrived = self.groups[: len(self.groups) - remaining]
         self.groups = self.groups[len(arrived) :]
         for group in arrived:

@@ -38,8 +38,8 @@ def constant(text: str, kind: str) -> int | float | bool:
     return number - (1 << bits) if kind.startswith("s") and number >> (bits - 1) else number
 
 
-def special_registers(threads: tuple[int, int, int], grid: tuple[int, int, int]) -> dict[str, Array]:
-    """Read-only registers by name; those of the block's place in the grid are filled in when a block starts."""
+def special_registers(threads: tuple[int, int, int]) -> dict[str, Array]:
+    """Read-only registers by name; those of the grid and the block's place in it are filled in when they are known."""
     count = int(np.prod(threads))
     thread = np.arange(count, dtype=np.uint32)
     registers = {
@@ -48,12 +48,12 @@ def special_registers(threads: tuple[int, int, int], grid: tuple[int, int, int])
         "%nwarpid": np.full(count, -(-count // WARP), np.uint32),
     }
     rest = thread
-    for axis, size, programs in zip("xyz", threads, grid, strict=True):
+    for axis, size in zip("xyz", threads, strict=True):
         registers[f"%tid.{axis}"] = rest % np.uint32(size)
         rest = rest // np.uint32(size)
         registers[f"%ntid.{axis}"] = np.full(count, size, np.uint32)
         registers[f"%ctaid.{axis}"] = np.zeros(count, np.uint32)
-        registers[f"%nctaid.{axis}"] = np.full(count, programs, np.uint32)
+        registers[f"%nctaid.{axis}"] = np.ones(count, np.uint32)
     lane = registers["%laneid"].astype(np.uint64)
     one = np.uint64(1)
     masks = {

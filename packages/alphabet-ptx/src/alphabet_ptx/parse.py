@@ -7,7 +7,7 @@ nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) are made uniqu
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError, Source
@@ -133,6 +133,7 @@ _IMPLICIT = re.compile(r"implicit-def:\s*(%[\w$]+)")
 _PLACE = re.compile(r"([^\s@\[\]]+):(\d+):\d+")
 
 
+@lru_cache(maxsize=64)
 def parse(ptx: str) -> Program:
     """The kernel in a PTX module; there must be exactly one."""
     entries = list(_ENTRY.finditer(ptx))
@@ -155,7 +156,7 @@ def parse(ptx: str) -> Program:
 
 
 def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*", "", text)
+    return re.sub(r"//[^\n]*", "", text) if "//" in text else text
 
 
 def _parse_parameter(found: re.Match[str]) -> Parameter:
@@ -250,13 +251,19 @@ class _Body:
                 self.program.registers[unique] = kind
 
     def resolve(self, name: str) -> str:
+        if len(self.scopes) == 1:
+            return self.scopes[0].get(name, name)
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), name)
 
     def read_operands(self, text: str, line: int) -> Iterator[Operand]:
-        for operand in _OPERAND.findall(re.sub(r"\s*\|\s*", "|", text)):
+        if "|" in text:
+            text = re.sub(r"\s*\|\s*", "|", text)
+        for operand in _OPERAND.findall(text):
             yield self.read_operand(operand, line)
 
     def read_operand(self, text: str, line: int) -> Operand:
+        if text[0] == "%" and "|" not in text:
+            return Register(self.resolve(text))
         if text.startswith("{"):
             return Vector(tuple(self.read_operands(text[1:-1], line)))
         if "|" in text:

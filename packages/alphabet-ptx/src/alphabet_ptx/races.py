@@ -45,13 +45,29 @@ class Race:
         )
 
 
+# A stamp says when an access happened and what it was: synchronizations before it, its instruction, atomic or not.
+_TICK = 1 << 32
+_ATOMIC = 1
+_NEVER = -1
+
+
+def _instruction(stamp: int) -> int:
+    """The program counter in a stamp."""
+    return (stamp % _TICK) >> 1
+
+
 @dataclass
 class Clock:
-    """The synchronizations of the running block, and which other programs it is known to come after."""
+    """The synchronizations of the running block, as stamps, and which other programs it is known to come after.
+
+    Accesses stamped before `block` are over for the whole block, those before `warp` for that warp; those before
+    `began` were other programs'.
+    """
 
     warps: int
     programs: int
     now: int = 0
+    began: int = 0
     block: int = 0
     program: int = 0
     warp: Array = field(init=False)
@@ -64,31 +80,41 @@ class Clock:
         self.released = {}
 
     def start(self, program: int) -> None:
-        """A new block: nothing orders it after those before."""
+        """Start a new program, which nothing orders after those before it."""
         self.program = program
         self.after = np.zeros(self.programs, np.bool_)
         self.after[program] = True
         self.meet_block()
+        self.began = self.now
 
     def meet_block(self) -> None:
-        """A barrier of the whole block."""
-        self.now += 1
+        """Pass a barrier of the whole block."""
+        self.now += _TICK
         self.block = self.now
         self.warp[:] = self.now
 
     def meet_warps(self, warps: Array) -> None:
-        """A barrier within each of these warps."""
-        self.now += 1
+        """Pass a barrier within each of these warps."""
+        self.now += _TICK
         self.warp[warps] = self.now
 
     def synchronize(self, addresses: Array, *, acquire: bool, release: bool) -> None:
-        """An atomic: acquiring joins whatever was released at the address before, releasing publishes what is known."""
+        """Note an atomic: acquiring joins what was released at the address, releasing publishes what is known."""
         for address in map(int, np.unique(addresses)):
             known = self.released.get(address)
             if acquire and known is not None:
                 self.after |= known
             if release:
                 self.released[address] = self.after.copy() if known is None else known | self.after
+
+    def may_race(self, stamps: Array) -> bool:
+        """Whether anything may be unordered with accesses at these stamps: a quick answer, and `no` is certain.
+
+        Certain are cells that nobody accessed, and accesses by this program before its last block barrier.
+        """
+        if stamps.max() >= self.block:
+            return True
+        return self.program > 0 and bool(((stamps >= 0) & (stamps < self.began)).any())
 
 
 # kind, cell, thread, the thread before, the instruction before, number of cells
@@ -103,70 +129,73 @@ class Tracker:
         self.report = report
         self.block_size = clock.warps * WARP
         self.writer = np.full(cells, -1, np.int32)
-        self.written = np.zeros(cells, np.int32)
-        self.write_pc = np.zeros(cells, np.int32)
-        self.atomic = np.zeros(cells, np.bool_)
+        self.written = np.full(cells, _NEVER, np.int64)
         self.reader = np.full(cells, -1, np.int32)
-        self.seen = np.zeros(cells, np.int32)
-        self.read_pc = np.zeros(cells, np.int32)
+        self.seen = np.full(cells, _NEVER, np.int64)
         self.readers = np.zeros(cells, np.int8)
+        self.read_by_programs = False  # whether `readers` holds _GRID anywhere
 
     def reset(self) -> None:
         """Forget everything, as a new block does with its shared memory."""
-        self.writer[:] = -1
-        self.reader[:] = -1
+        self.writer[:] = self.reader[:] = -1
+        self.written[:] = self.seen[:] = _NEVER
 
     def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
-        """Threads (by number within the block) read these cells."""
-        threads = threads + self.clock.program * self.block_size
-        writer = self.writer[cells]
-        if (writer >= 0).any():
-            race = self._concurrent(writer, self.written[cells], threads)
+        """Note that threads (by number within the block) read these cells."""
+        clock = self.clock
+        threads = threads + clock.program * self.block_size
+        written = self.written[cells]
+        if clock.may_race(written):
+            writer = self.writer[cells]
+            race = self._concurrent(writer, written, threads)
             if atomic:
-                race &= ~self.atomic[cells]
-            self._report("read after write", race, cells, threads, writer, self.write_pc)
+                race &= (written & _ATOMIC) == 0
+            self._report("read after write", race, cells, threads, writer, written)
         if atomic:
             return
         readers = self._remaining_readers(cells, threads)
         self.reader[cells] = threads
-        self.seen[cells] = self.clock.now
-        self.read_pc[cells] = pc
+        self.seen[cells] = clock.now + 2 * pc
         last = self.reader[cells]  # of several threads that read one cell in this very step
         if (last != threads).any():
             together = np.where(last == threads, _ONE, np.where(last // WARP == threads // WARP, _WARP, _BLOCK))
-            readers = np.maximum(readers, together)
+            readers = together if readers is None else np.maximum(readers, together)
         self.readers[cells] = _ONE
-        if readers.any():
-            for level in (_WARP, _BLOCK, _GRID):
+        if readers is not None:
+            highest = int(readers.max())
+            for level in range(_WARP, highest + 1):
                 self.readers[cells[readers == level]] = level
+            self.read_by_programs |= highest == _GRID
 
-    def write(self, cells: Array, threads: Array, pc: int, changed: Array, *, atomic: bool = False) -> None:
-        """Threads write these cells; `changed` says where the bytes differ from what was there."""
-        threads = threads + self.clock.program * self.block_size
-        writer = self.writer[cells]
-        if (writer >= 0).any():
-            race = self._concurrent(writer, self.written[cells], threads) & changed
+    def write(
+        self, cells: Array, threads: Array, pc: int, changed: Callable[[], Array], *, atomic: bool = False
+    ) -> None:
+        """Note that threads write these cells; `changed` finds out where the bytes differ from what was there."""
+        clock = self.clock
+        threads = threads + clock.program * self.block_size
+        written, seen = self.written[cells], self.seen[cells]
+        if clock.may_race(written):
+            writer = self.writer[cells]
+            race = self._concurrent(writer, written, threads) & changed()
             if atomic:
-                race &= ~self.atomic[cells]
-            self._report("write after write", race, cells, threads, writer, self.write_pc)
-        reader = self.reader[cells]
-        if (reader >= 0).any():
-            readers, seen = self.readers[cells], self.seen[cells]
+                race &= (written & _ATOMIC) == 0
+            self._report("write after write", race, cells, threads, writer, written)
+        if self.read_by_programs or clock.may_race(seen):
+            reader, readers = self.reader[cells], self.readers[cells]
             race = self._concurrent(reader, seen, threads)
             # The last reader may be this very thread, or of this warp, although it was not the only one.
-            race |= (readers == _WARP) & (reader == threads) & (seen >= self.clock.warp[self._warps(threads)])
-            race |= (readers == _BLOCK) & (reader // self.block_size == self.clock.program) & (seen >= self.clock.block)
-            race |= (readers == _GRID) & (not self.clock.after[: self.clock.program].all())
-            self._report("write after read", race & changed, cells, threads, reader, self.read_pc)
+            race |= (readers == _WARP) & (reader == threads) & (seen >= clock.warp[self._warps(threads)])
+            race |= (readers == _BLOCK) & (reader // self.block_size == clock.program) & (seen >= clock.block)
+            race |= (readers == _GRID) & (not clock.after[: clock.program].all())
+            if race.any():
+                self._report("write after read", race & changed(), cells, threads, reader, seen)
         self.writer[cells] = threads
-        self.written[cells] = self.clock.now
-        self.write_pc[cells] = pc
-        self.atomic[cells] = atomic
+        self.written[cells] = clock.now + 2 * pc + atomic
 
     def clash(self, cells: Array, threads: Array, lost: Array) -> None:
-        """Of threads that stored different values to one cell in one step, those whose value was `lost`."""
+        """Report those of several threads that stored different values to one cell in one step whose value was lost."""
         threads = threads + self.clock.program * self.block_size
-        self._report("write after write", lost, cells, threads, self.writer[cells], self.write_pc)
+        self._report("write after write", lost, cells, threads, self.writer[cells], self.written[cells])
 
     def _warps(self, threads: Array) -> Array:
         return (threads % self.block_size) // WARP
@@ -183,15 +212,20 @@ class Tracker:
             concurrent = np.where(foreign, ~clock.after[programs], concurrent)
         return np.asarray(concurrent & (earlier >= 0))
 
-    def _remaining_readers(self, cells: Array, threads: Array) -> Array:
-        """How many readers these cells will have, those before included if a later write may still disturb them."""
-        clock = self.clock
-        earlier, stamp, readers = self.reader[cells], self.seen[cells], self.readers[cells]
+    def _remaining_readers(self, cells: Array, threads: Array) -> Array | None:
+        """How many readers these cells will have, those before included if a later write may still disturb them.
+
+        None stands for one reader everywhere.
+        """
+        clock, stamp = self.clock, self.seen[cells]
+        if not clock.may_race(stamp):
+            if self.read_by_programs:
+                return np.where((self.readers[cells] == _GRID) & (stamp >= 0), np.int8(_GRID), np.int8(_ONE))
+            return None
+        earlier, readers = self.reader[cells], self.readers[cells]
         programs = earlier // self.block_size
         foreign = (programs != clock.program) & (earlier >= 0)
         alive = (stamp >= clock.block) & ~foreign & (earlier >= 0)
-        if not (alive.any() or foreign.any()):
-            return np.zeros(len(cells), np.int8)
         same_warp = earlier // WARP == threads // WARP
         alive_in_warp = stamp >= clock.warp[self._warps(threads)]
         near = np.where((earlier != threads) & alive_in_warp, _WARP, _ONE)
@@ -200,8 +234,8 @@ class Tracker:
         level = np.where(foreign & ~clock.after[programs], _GRID, level)
         return np.where((readers == _GRID) & (earlier >= 0), _GRID, level).astype(np.int8)
 
-    def _report(self, kind: str, race: Array, cells: Array, threads: Array, other: Array, other_pc: Array) -> None:
+    def _report(self, kind: str, race: Array, cells: Array, threads: Array, other: Array, stamps: Array) -> None:
         if race.any():
             first = int(np.argmax(race))
-            cell = int(cells[first])
-            self.report(kind, cell, int(threads[first]), int(other[first]), int(other_pc[cell]), int(race.sum()))
+            before = _instruction(int(stamps[first]))
+            self.report(kind, int(cells[first]), int(threads[first]), int(other[first]), before, int(race.sum()))

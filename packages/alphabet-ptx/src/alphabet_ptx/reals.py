@@ -75,7 +75,7 @@ def _approximate(compute: Function, sources: int = 1) -> Binder:
 
 
 def _gross_reciprocal(_: Instruction) -> Operation:
-    """Of the upper words of float64 numbers, to the upper words of results; subnormal numbers are zeros both times."""
+    """rcp.approx.ftz.f64: reads the upper words of numbers and writes those of results; subnormal numbers are zeros."""
 
     def upper(value: Array) -> Array:
         tiny = np.abs(value) < np.finfo(np.float64).tiny
@@ -86,7 +86,7 @@ def _gross_reciprocal(_: Instruction) -> Operation:
 
 
 def _smaller(a: Array, b: Array) -> Array:
-    """The minimum: a number wins over NaN, and -0 is less than +0."""
+    """The minimum of two numbers: a number wins over NaN, and -0 is less than +0."""
     return np.where((a == b) & np.signbit(a), a, np.where((a == b) & np.signbit(b), b, np.fmin(a, b)))
 
 
@@ -95,7 +95,7 @@ def _larger(a: Array, b: Array) -> Array:
 
 
 def _extremum(compute: Function) -> Binder:
-    """Of two or three: `.NaN` lets NaN win, `.xorsign.abs` compares the magnitudes of two and joins their signs."""
+    """`min` and `max` of two or three: `.NaN` lets NaN win, `.xorsign.abs` compares magnitudes and joins signs."""
 
     def build(instruction: Instruction) -> Operation:
         modifiers = parts(instruction)
@@ -138,7 +138,7 @@ def _fused(instruction: Instruction) -> Operation:
 
 
 def _copysign(sign: Array, magnitude: Array) -> Array:
-    """The first operand is the one that gives the sign."""
+    """copysign: the first operand gives the sign, the second the magnitude."""
     return np.copysign(magnitude, sign)
 
 

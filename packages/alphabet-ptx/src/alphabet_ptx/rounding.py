@@ -33,7 +33,7 @@ def add_to_odd(a: Array, b: Array) -> Array:
 
 
 def add_directed(a: Array, b: Array, mode: str) -> Array:
-    """The sum for a rounding in `mode` to follow; opposite numbers add up to -0 if that rounds down."""
+    """The sum, to be rounded in `mode` later; opposite numbers add up to -0 if that rounds down."""
     total = add_to_odd(a, b)
     if mode == "rm":
         total = np.where((total == 0) & (np.signbit(a) != np.signbit(b)), -0.0, total)
@@ -73,16 +73,20 @@ def fma_bf16(a: Array, b: Array, c: Array) -> Array:
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """Fused product and sum of float64: a * b + c, rounded once."""
-    result = a * b + c
-    magnitudes = [np.abs(part) for part in (a, b, c, a * b)]
-    safe = np.logical_and.reduce([(m == 0) | ((m > _SAFE[0]) & (m < _SAFE[1])) for m in magnitudes])
-    if safe.any():
-        x, y, z = (np.where(safe, part, 0.0) for part in (a, b, c))
+    product = a * b
+    result = product + c
+    magnitudes = np.abs(np.array([a, b, c, product]))
+    safe = ((magnitudes == 0) | ((magnitudes > _SAFE[0]) & (magnitudes < _SAFE[1]))).all(axis=0)
+    everywhere = bool(safe.all())
+    if everywhere or safe.any():
+        x, y, z = (a, b, c) if everywhere else (np.where(safe, part, 0.0) for part in (a, b, c))
         high, low = _exact_product(x, y)
         inner, inner_error = _exact_sum(z, low)
         outer, outer_error = _exact_sum(high, inner)
         fused = outer + add_to_odd(inner_error, outer_error)
         result = np.where(safe & (fused != 0), fused, result)  # a zero keeps the sign of the plain expression
+        if everywhere:
+            return result
     for i in np.flatnonzero(~safe & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
         result[i] = _fraction_to_float(Fraction(a[i]) * Fraction(b[i]) + Fraction(c[i]), result[i])
     return result

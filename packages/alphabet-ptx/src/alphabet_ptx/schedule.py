@@ -2,7 +2,7 @@
 
 Threads that diverge are grouped by program counter, and the group furthest behind runs first: that joins them again
 where their paths meet, as long as what follows a branch is put behind it. Where it is not, as at the end of a rotated
-loop, a group may come first to an instruction that needs the others too; it waits there until they have come.
+loop, a group may arrive early at an instruction that needs the others too; it waits there until they have arrived.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ class Bound:
 
 
 def bind_program(block: Block) -> list[Bound]:
-    """All instructions of the block's program."""
+    """The instructions of the block's program, ready to run."""
     return [_bind(instruction, block) for instruction in block.program.instructions]
 
 
@@ -56,20 +56,20 @@ def _bind(instruction: Instruction, block: Block) -> Bound:
 
 
 def locate(error: PtxError, instruction: Instruction) -> None:
-    """Say where a fault happened."""
+    """Add to an error where in the program it happened."""
     error.line, error.instruction, error.source = instruction.line, instruction.text, instruction.source
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A group of threads at an instruction that needs others, too; `alive` are those who had not ended when it came."""
+    """A group of threads that waits for others at an instruction; `alive` are those that had not ended by then."""
 
     group: Mask
     alive: Mask
     error: WaitError
 
     def is_over(self, there: Mask, alive: Mask) -> bool:
-        """Whether to try again: somebody has come, or has ended who shares no warp with those who wait."""
+        """Whether to try again: a thread has arrived, or one has ended that shares no warp with those that wait."""
         ended, waiting = (np.flatnonzero(threads) // WARP for threads in (self.alive & ~alive, self.group))
         return bool((there != self.group).any() or (ended.size and not np.isin(ended, waiting).any()))
 
@@ -77,15 +77,19 @@ class Wait:
 class Schedule:
     """Runs blocks of one bound program; counts how often each instruction ran."""
 
-    def __init__(self, block: Block, limit: int) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
         self.code = bind_program(block)
+        self.launch(0)
+
+    def launch(self, limit: int) -> None:
+        """Start counting for another grid, which may take `limit` steps."""
         self.hits = [0] * len(self.code)
         self.limit = limit
         self.steps = 0
 
     def run(self, number: int, ctaid: tuple[int, int, int]) -> None:
-        """One block of the grid."""
+        """Run one block of the grid to its end."""
         block = self.block
         block.start(number, ctaid)
         try:
@@ -104,7 +108,7 @@ class Schedule:
             waits = {pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive)}
             running = counters[~np.isin(counters, list(waits))]
             pc = int(running.min(initial=end))
-            if pc >= end:  # nobody is left who could come
+            if pc >= end:  # no thread is left that could arrive
                 self.block.pc, wait = next(iter(waits.items()))
                 raise wait.error
             behind = counters == pc
@@ -118,7 +122,7 @@ class Schedule:
                 waits[pc] = Wait(counters == pc, alive, error)
 
     def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: Collection[int]) -> None:
-        """A group of threads, until it splits, ends or meets others: those ahead of it, or some that wait."""
+        """Run a group of threads until it splits, ends or meets others: those ahead of it, or some that wait."""
         block, code, hits = self.block, self.code, self.hits
         while pc < horizon and pc not in waits:
             bound = code[pc]
@@ -126,19 +130,20 @@ class Schedule:
             hits[pc] += 1
             self.steps += 1
             if self.steps > self.limit:
-                raise PtxError(f"no end after {self.limit} steps; `limit` allows more")
+                raise PtxError(f"the kernel has not ended after {self.limit} steps; a larger `limit` allows more")
             mask = group
             if bound.guard is not None:
                 taken = self._evaluate(bound, group)
-                if not taken.any():
+                count = np.count_nonzero(taken)
+                if count == 0:
                     pc += 1
                     continue
-                mask = None if taken.all() else taken
+                mask = None if count == block.threads else taken
             if bound.step is not None:
                 bound.step(mask)
                 pc += 1
                 continue
-            if np.array_equal(self._everyone(mask), self._everyone(group)):
+            if mask is group or np.array_equal(self._everyone(mask), self._everyone(group)):
                 pc = bound.jump
                 continue
             counters[self._everyone(group)] = pc + 1

@@ -31,7 +31,7 @@ def _elements(instruction: Instruction, operand: Operand) -> list[Operand]:
 
 
 def spread(values: Array, threads: Array, count: int) -> Array:
-    """Values of some threads in an array for all."""
+    """An array with one value per thread, from the values of some of them; the others get zeros."""
     if len(threads) == count:
         return values
     result = np.zeros((count, *values.shape[1:]), values.dtype)
@@ -54,7 +54,7 @@ def _load(instruction: Instruction, block: Block) -> Step:
             write(spread(value.view(DTYPES[kind]), threads, block.threads), mask)
         for name in written:
             if block.unknown[name] is not None:
-                block.learn(name, mask)
+                block.mark_written(name, mask)
 
     return step
 
@@ -65,15 +65,18 @@ def _load_parameter(instruction: Instruction, block: Block) -> Step:
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         raise PtxError(f"expected the address of a parameter; found {address}")
     targets = _elements(instruction, instruction.operands[0])
-    data = block.parameters[address.base.name][address.offset :]
-    values = np.frombuffer(data, DTYPES[kind], len(targets))
+    name, offset = address.base.name, address.offset
+    sizes = {parameter.name: size_of(parameter.kind) for parameter in block.program.parameters}
+    if offset < 0 or offset + len(targets) * size_of(kind) > sizes.get(name, 0):
+        raise PtxError(f"{instruction.opcode} reads beyond the parameters of the kernel: {name} at byte {offset}")
     writers = [block.destination(target, kind) for target in targets]
 
     def step(mask: Mask | None) -> None:
+        values = np.frombuffer(block.parameters[name], DTYPES[kind], len(targets), offset)
         for write, value, target in zip(writers, values, targets, strict=True):
             write(value, mask)
-            for name in block.names(target):
-                block.learn(name, mask)
+            for register in block.names(target):
+                block.mark_written(register, mask)
 
     return step
 
@@ -101,7 +104,7 @@ def _store(instruction: Instruction, block: Block) -> Step:
 
 
 def _poisoned(value: Array, unknown: Mask | None, threads: Array) -> Array:
-    """An unknown value is stored as uninitialised memory."""
+    """The values to store, with the bits of uninitialised memory where a value is unknown."""
     if unknown is None:
         return value
     bits = np.ascontiguousarray(value).view(unsigned(value.dtype.itemsize))
@@ -137,11 +140,13 @@ def _copy(instruction: Instruction, block: Block) -> Step:
             part = wanted == length
             if length % 4:
                 raise PtxError(f"{instruction.opcode} of {length} bytes is not covered", thread=int(threads[part][0]))
-            block.memories["global"].check_alignment(addresses[part], total, threads[part])
+            block.memory.check_alignment(addresses[part], total, threads[part])
+            if length == total:
+                loaded = block.memory.load(addresses[part], 4, total // 4, threads[part], block.pc)
+                words[part] = np.stack(loaded, axis=1)
+                continue
             for i in range(length // 4):
-                (words[part, i],) = block.memories["global"].load(
-                    addresses[part] + 4 * i, 4, 1, threads[part], block.pc
-                )
+                (words[part, i],) = block.memory.load(addresses[part] + 4 * i, 4, 1, threads[part], block.pc)
         block.shared.check_alignment(places, total, threads)
         block.copies.issue(Copy(threads, places, words), block.pc)
 
@@ -231,7 +236,7 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
         if acquire or release:
             block.clock.synchronize(where, acquire=acquire, release=release)
         for register in written:
-            block.learn(register, mask)
+            block.mark_written(register, mask)
 
     return step
 

@@ -1,5 +1,7 @@
 """A launch as a value, and where launches run: on a GPU by Triton, or on anything else with a `run`."""
 
+import importlib.util
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -55,6 +57,9 @@ class Device(Protocol):
     def run(self, launch: Launch) -> None:
         """Run a launch after those of earlier calls."""
 
+    def unavailable_reason(self, home: torch.device) -> str | None:
+        """Why launches over tensors that live on `home` cannot run here, or None."""
+
 
 class TritonDevice:
     """The device that Triton launches on: the current CUDA stream, or with TRITON_INTERPRET=1 its interpreter."""
@@ -68,6 +73,16 @@ class TritonDevice:
             num_stages=launch.blocks.stages,
         )
 
+    def unavailable_reason(self, home: torch.device) -> str | None:
+        if importlib.util.find_spec("triton") is None:
+            return "triton is not installed; on Linux, pip install triton"
+        if home.type == "cuda" or (home.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
+            return None
+        return (
+            f"the model is on {home.type}; move it to a CUDA device with model.cuda(), or set TRITON_INTERPRET=1 to "
+            "interpret the kernels"
+        )
+
 
 class RecordingDevice:
     """A device that runs nothing and keeps a list of the launches that it was given."""
@@ -77,6 +92,9 @@ class RecordingDevice:
 
     def run(self, launch: Launch) -> None:
         self.launches.append(launch)
+
+    def unavailable_reason(self, home: torch.device) -> str | None:  # noqa: ARG002  a list has room for any launch
+        return None
 
 
 _device: ContextVar[Device] = ContextVar("alphabet_triton_device", default=TritonDevice())  # noqa: B039  it has no state

@@ -20,7 +20,7 @@ from alphabet_core.fused import (
 )
 from torch import Tensor
 
-from alphabet_triton.dispatch import TritonDispatch, fused_fallback_reason
+from alphabet_triton.dispatch import TritonDispatch
 from alphabet_triton.inputs import Inputs, read_masks
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 
@@ -127,7 +127,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         if (
             settings is None
             or not whole
-            or fused_fallback_reason(self.alphabet) is not None
+            or self._lasting_fallback_reason() is not None
             or not self._prepare_adamw(settings)
         ):
             super().update()

@@ -60,14 +60,12 @@ class RebuiltTrainer(TrainingStep):
         change(model)
         super().__init__(model, recipe)
 
-    step = TrainingStep.__call__
-
     def path(self, values, **masks):
         return "fused"
 
 
 def rebuilt(change):
-    """The fault in both, since both run the same kernels."""
+    """A fault in inference and training, which run the same kernels."""
     return {
         "infer": lambda model: Rebuilt(model, change),
         "train": lambda model, recipe: RebuiltTrainer(model, recipe, change),
@@ -75,7 +73,7 @@ def rebuilt(change):
 
 
 def scanning(scan):
-    """The recurrence replaced; `change` works in place, and the scan is an attribute."""
+    """The recurrence replaced, in inference and training."""
     return rebuilt(lambda model: setattr(model, "scan", scan))
 
 
@@ -110,8 +108,8 @@ def lag_of_three(model):
     object.__setattr__(model.config, "lags", (1, 2, 3))
 
 
-def no_tail(values):
-    """What lies behind the last whole block of eight tokens is not read."""
+def drop_last_tokens(values):
+    """The tokens behind the last whole block of eight are not read."""
     kept = values.clone()
     kept[:, values.shape[1] // 8 * 8 :] = 0.0
     return kept
@@ -183,7 +181,7 @@ class Stale:
 
 
 class Deferring(CpuRuntime):
-    """Right, because it is the reference: it proves nothing of the kernels."""
+    """The right results, but by the reference, which proves nothing about kernels."""
 
     def path(self, values, **masks):
         return "reference: the kernels are not installed"
@@ -207,7 +205,7 @@ def spread_nan(logits):
 
 
 def unchecked(model):
-    """Swallows what is refused elsewhere."""
+    """NaN and Inf are taken for zero and not refused."""
     return Wrapped(model, values=lambda values: torch.nan_to_num(values, posinf=0.0, neginf=0.0))
 
 
@@ -228,7 +226,7 @@ BROKEN = {
         (*FORWARD, "trajectory"),
     ),
     "norm without gain": (rebuilt(lambda model: model.direct.norm.gain.data.fill_(1.0)), (*FORWARD, "zero-drive")[:6]),
-    "tail of a block not read": (wrapped(values=no_tail), ("short", "long", "masks")),
+    "tail of a block not read": (wrapped(values=drop_last_tokens), ("short", "long", "masks")),
     "last token not read": (wrapped(values=lambda v: torch.cat([v[:, :-1], 0 * v[:, -1:]], dim=1)), FORWARD[:4]),
     "channels swapped": (wrapped(values=lambda v: v.flip(-1)), FORWARD[:4]),
     "validity dropped": (wrapped(masks=without("valid")), ("masks", "zero-drive")),

@@ -1,4 +1,4 @@
-"""A workbench and a clock without hardware: arms take as long as they are told, gates read what they are told.
+"""A bench and a clock without hardware: arms take as long as they are told, gates read what they are told.
 
 Everything else, from the plan to the evidence, is the ledger's own code.
 """
@@ -10,18 +10,16 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from alphabet_audit.choosing import Candidate
 from alphabet_audit.declarations import read_declarations
-from alphabet_audit.designs import INFERENCE, NULL
+from alphabet_audit.designs import ALPHABET, INFERENCE
 from alphabet_audit.evidence import Evidence
+from alphabet_audit.execution_choice import ExecutionTrial
 from alphabet_audit.ledger import Ledger
 from alphabet_audit.manifest import make_manifest
 from alphabet_audit.outcomes import Outcome
 from alphabet_audit.plan import PHASE_GATES, Plan
 from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
 from alphabet_audit.tolerances import Reading, judge
-
-from alphabet_testing.places import AUDIT
 
 HASH = "ab" * 32
 ENVIRONMENT = {
@@ -53,30 +51,32 @@ class FakeClock:
     def settle(self):
         pass
 
-    def measure(self, arm, repeats):
+    def measure(self, call, repeats):
         self.measured += 1
-        started = self.now
+        started, noise = self.now, 1.0 + 0.01 * (fraction("noise", self.measured) - 0.5)
         for _ in range(repeats):
-            self.now += arm() * (1.0 + 0.01 * (fraction("noise", self.measured) - 0.5))
+            self.now += call() * noise
         return self.now - started
 
 
 class SleepingClock(FakeClock):
-    """As above, but real time passes too, so that a kill hits any moment."""
+    """A fake clock with which real time passes too, so that a kill hits any moment."""
 
-    def measure(self, arm, repeats):
+    def measure(self, call, repeats):
         time.sleep(0.001)
-        return super().measure(arm, repeats)
+        return super().measure(call, repeats)
 
 
 @dataclass(frozen=True)
-class FakeContestant:
+class FakeArm:
+    """An arm that takes so many seconds by the fake clock; crash: what its check raises."""
+
     seconds: float
     readings: tuple
     crash: str = ""
 
     @property
-    def arm(self):
+    def call(self):
         return lambda: self.seconds
 
     def check(self):
@@ -87,7 +87,7 @@ class FakeContestant:
 
 @dataclass
 class FakeBench:
-    """wrong: keys of rows or cases whose gate fails; crashing: keys of rows whose check raises."""
+    """Fake arms. wrong: keys of rows or cases whose gate fails; crashing: keys of rows whose check raises."""
 
     rules: dict
     wrong: set = field(default_factory=set)
@@ -109,29 +109,31 @@ class FakeBench:
         readings = self.readings(case.key, GATE_QUANTITIES[case.gate])
         return Outcome(case, "cpu", judge(readings), readings)
 
-    def try_candidates(self, choosing, clock):
+    def try_executions(self, choice, clock):
         names = ("first", "second", "unavailable")
         return [
             *(
-                Candidate(
+                ExecutionTrial(
                     name,
-                    self.readings(f"{choosing.key} {name}", family_quantities(choosing.phase)),
-                    tuple(1e-3 * (1.0 + fraction(choosing.key, name, n)) for n in range(7)),
+                    self.readings(f"{choice.key} {name}", family_quantities(choice.phase)),
+                    tuple(1e-3 * (1.0 + fraction(choice.key, name, n)) for n in range(7)),
                 )
                 for name in names[:2]
             ),
-            Candidate(names[2], reason="needs what is not here"),
+            ExecutionTrial(names[2], reason="needs what is not here"),
         ]
 
     def prepare(self, row, execution):
-        null = row.opponent == NULL
+        null = row.family == ALPHABET
         wanted = GATE_QUANTITIES[PHASE_GATES[row.phase]] if null else family_quantities(row.phase)
-        seconds = (2e-3 if row.phase == INFERENCE else 9e-3) * (1.0 if null else 1.5 + 20 * fraction(row.opponent))
+        seconds = (2e-3 if row.phase == INFERENCE else 9e-3) * (1.0 if null else 1.5 + 20 * fraction(row.family))
         crash = "out of memory" if row.key in self.crashing else ""
-        return FakeContestant(seconds, self.readings(row.key, wanted), crash)
+        return FakeArm(seconds, self.readings(row.key, wanted), crash)
 
 
-class Silence:
+class SilentListener:
+    """Is told how far a run is, and says nothing."""
+
     def begin(self, done, total):
         pass
 
@@ -143,6 +145,7 @@ class Silence:
 
 
 def fake_cells(plan):
+    """Parameter counts of every cell, nearly matched."""
     cells = {}
     for design in plan.designs:
         cells[design.key] = {
@@ -153,23 +156,28 @@ def fake_cells(plan):
                 "parameters": 1000 + n,
                 "gap": (1000 + n) / 1000 - 1.0,
             }
-            for n, name in enumerate((NULL, *plan.families))
+            for n, name in enumerate((ALPHABET, *plan.families))
         }
     return cells
 
 
+def skip_sync(file):
+    """Leave what was written to the operating system, which is enough where nothing cuts the power."""
+
+
 def run_fake(
-    folder, scope="all", *, audit=AUDIT, clock=None, environment=ENVIRONMENT, watch=None, bench=FakeBench, **faults
-):
-    """A whole run of the real ledger, or what is left of one."""
-    declarations = read_declarations(audit)
+    folder, scope="all", *, declarations=None, clock=None, environment=ENVIRONMENT, listener=None, bench=FakeBench,
+    sync=skip_sync, **faults,
+):  # fmt: skip
+    """Run the real ledger on the fake bench, or what is left of it in the folder; returns the declarations."""
+    declarations = declarations or read_declarations()
     plan = Plan(scope, declarations)
     manifest = make_manifest("ledger", "cpu", environment, declarations, plan=plan.to_record(), cells=fake_cells(plan))
-    with Evidence(folder, manifest, declarations.contents) as evidence:
+    with Evidence(folder, manifest, declarations.contents, sync) as evidence:
         made = bench(declarations.tolerances, **faults)
-        Ledger(plan, made, clock or FakeClock(), evidence, watch or Silence()).run({"load": [0.0]})
+        Ledger(plan, made, clock or FakeClock(), evidence, listener or SilentListener()).run({"load": [0.0]})
     return declarations
 
 
 if __name__ == "__main__":  # in a process that is to be killed
-    run_fake(Path(os.environ["RUN"]), os.environ["SCOPE"], clock=SleepingClock())
+    run_fake(Path(os.environ["RUN"]), os.environ["SCOPE"], clock=SleepingClock(), sync=os.fsync)

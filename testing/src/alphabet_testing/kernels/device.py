@@ -55,6 +55,9 @@ class PtxDevice:
                 outcome.apply(launch.tensors)
         self.instructions += outcome.instructions
 
+    def unavailable_reason(self, home):
+        """None: PTX is executed wherever the tensors are."""
+
     def _execute(self, launch, compiled):
         self.executed.append(launch.name)
         before = copy_bytes(launch.tensors)

@@ -30,6 +30,10 @@ class InterpretedDevice:
         self.interpreted.append(launch.name)
         self.memo.add(digest, Outcome(list_changes(launch.tensors, before)))
 
+    def unavailable_reason(self, home):
+        """What Triton says: it must have been told to interpret."""
+        return TritonDevice().unavailable_reason(home)
+
 
 def scan_by_columns(scan, inputs):
     """What `ScanOps.generic_scan` gives, element by element, with one call of the combining function per column.

@@ -1,4 +1,4 @@
-"""Floating-point opcodes against exact fractions."""
+"""Floating-point opcodes compared with exact fractions: `check_float(opcode)` executes one on corner cases."""
 
 import math
 from fractions import Fraction
@@ -113,7 +113,7 @@ LAST_PLACES = {"rsqrt": 1, "ex2": 1, "lg2": 1, "sin": 1, "cos": 1, "tanh": 1}
 
 
 def agree(got, want, kind, places):
-    """Equal to the bit, any NaN for a NaN, or within some last places."""
+    """Whether two numbers are equal to the bit, both NaN, or apart by at most so many last places."""
     if math.isnan(want):
         return math.isnan(got)
     if got == want:
@@ -126,7 +126,7 @@ def agree(got, want, kind, places):
 
 
 def check_gross_reciprocal(opcode):
-    """`rcp.approx.ftz.f64` reads the upper words of numbers and makes the upper words of results."""
+    """Check rcp.approx.ftz.f64, which reads the upper words of numbers and writes the upper words of results."""
     values = make_values("f64", 0)
     (got,) = compute(opcode, ["f64"], ["f64"], [values])
     assert not (got.view("u8") & 0xFFFFFFFF)[~np.isnan(got)].any()
@@ -142,6 +142,7 @@ def check_gross_reciprocal(opcode):
 
 
 def check_float(opcode):
+    """Execute an opcode and require, in every thread, what exact arithmetic says."""
     if opcode == "rcp.approx.ftz.f64":
         check_gross_reciprocal(opcode)
         return

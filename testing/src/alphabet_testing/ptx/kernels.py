@@ -4,18 +4,32 @@
 import numpy as np
 import triton
 import triton.language as tl
+from alphabet_ptx import compile_kernel
 from triton.language.extra import libdevice
+
+_compiled = {}
+
+
+def compile_once(kernel, signature, constants, **options):
+    """What compile_kernel returns, which is asked once per process for the same arguments."""
+    key = (kernel, repr((signature, constants, options)))
+    if key not in _compiled:
+        _compiled[key] = compile_kernel(kernel, signature, constants, **options)
+    return _compiled[key]
 
 
 def pointers(names, kind="*fp32"):
+    """The signature of pointers with these names, separated by blanks."""
     return dict.fromkeys(names.split(), kind)
 
 
 def normal(*shape, seed=0, scale=1.0):
+    """Normal random numbers in float32."""
     return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
 
 
 def blank(*shape):
+    """A float32 array of NaN, to be written by a kernel."""
     return np.full(shape, np.nan, np.float32)
 
 

@@ -19,7 +19,7 @@ HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
 def expand(pattern):
-    """All opcodes of a pattern of the instruction table."""
+    """A list of all opcodes that a pattern of the instruction table stands for."""
     start = re.search(r"[\[{]", pattern)
     if start is None:
         return [pattern]
@@ -36,7 +36,7 @@ def expand(pattern):
 
 
 def make_kernel(body, parameters=(), threads=THREADS, shared=0):
-    """A kernel around `body`, with registers %p, %h (16 bits), %r and %d (64 bits) of 40 each."""
+    """The PTX of a kernel around `body`, with registers %p, %h (16 bits), %r and %d (64 bits) of 40 each."""
     declared = ",\n".join(f".param .{kind} k_param_{i}" for i, kind in enumerate(parameters))
     memory = f".shared .align 16 .b8 buffer[{shared}];\n" if shared else ""
     return (
@@ -47,7 +47,7 @@ def make_kernel(body, parameters=(), threads=THREADS, shared=0):
 
 
 def run(body, *arrays, threads=THREADS, shared=0, grid=1, **options):
-    """Execute a body whose parameters are pointers to the arrays; %d0, %d1, ... hold them, %r0 the thread."""
+    """The report of a body whose parameters are pointers to the arrays: %d0, %d1, ... hold them, %r0 the thread."""
     loads = [f"ld.param.b64 %d{i}, [k_param_{i}];" for i in range(len(arrays))]
     text = make_kernel("\n".join(["mov.u32 %r0, %tid.x;", *loads, body]), ["u64"] * len(arrays), threads, shared)
     return execute(text, grid, arrays, **options)
@@ -59,14 +59,14 @@ def offset(size, pointer=0):
 
 
 def stem(kind):
-    """The register class of a type."""
+    """The name that registers of a type begin with."""
     if kind == "pred":
         return "%p"
     return {1: "%h", 2: "%h", 4: "%r", 8: "%d"}[np.dtype(DTYPES[kind]).itemsize]
 
 
 def compute(opcode, sources, results, inputs, *, constants=(), before=(), after=(), taken=None):
-    """One elementwise instruction: arrays of its sources in, arrays of its results out.
+    """The results of one elementwise instruction, an array each, from arrays of its sources.
 
     Sources are in registers from number 21 on, results behind them; the instruction itself takes the first `taken`.
     """
@@ -122,8 +122,10 @@ def round_fraction(exact, kind, mode="rn"):
 
 
 def decode_bf16(bits):
+    """The number that the bits of a bfloat16 stand for."""
     return float((np.uint32(bits) << np.uint32(16)).view(np.float32))
 
 
 def encode_bf16(value):
+    """The bits of a bfloat16 for a number that it can represent."""
     return np.uint16(np.float32(value).view(np.uint32) >> np.uint32(16))

@@ -1,4 +1,4 @@
-"""Numbers of every PTX type, with their corner cases, and their way to Python and back."""
+"""Numbers of every PTX type with their corner cases, and conversions to Python's numbers and back."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from alphabet_testing.ptx.snippets import DTYPES, THREADS, decode_bf16, encode_b
 
 
 def make_values(kind, seed):
-    """Corner cases of a type and random numbers."""
+    """One number per thread: the corner cases of a type among random numbers."""
     rng = np.random.default_rng([seed, *kind.encode()])
     dtype = np.dtype(DTYPES[kind])
     if kind == "pred":
@@ -43,12 +43,14 @@ def make_values(kind, seed):
 
 
 def to_python(value, kind):
+    """An element of that PTX type as a Python number."""
     if kind == "bf16":
         return decode_bf16(value)
     return value.item()
 
 
 def from_python(value, kind):
+    """A Python number as an element of that PTX type; integers wrap around."""
     if kind == "bf16":
         return encode_bf16(value)
     dtype = np.dtype(DTYPES[kind])
@@ -56,6 +58,7 @@ def from_python(value, kind):
 
 
 def wrap(value, kind):
+    """An integer reduced to the bits of that PTX type."""
     dtype = np.dtype(DTYPES[kind])
     value &= (1 << 8 * dtype.itemsize) - 1
     return dtype.type(value - (1 << 8 * dtype.itemsize) if dtype.kind == "i" and value > np.iinfo(dtype).max else value)

@@ -1,8 +1,10 @@
-"""The parity gates: functions of a runtime, a case and the tolerances that give readings.
+"""The parity gates: each takes a runtime, a case and the tolerances, and returns readings.
 
-examples    the model and batch of a case
-comparing   three results to one reading                    agreement     forward, gradients, masks
-trajectory  three optimization steps                        edges         zero drive, differences, NaN and Inf
+examples    the model and the batch of a case
+comparing   a reading from three results: the runtime's, plain torch's and float64's
+agreement   logits and gradients, without masks and with every kind
+trajectory  three complete optimization steps
+edges       zero drive, finite differences, NaN and Inf
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +14,8 @@ from alphabet_audit.gates import agreement, edges, trajectory
 from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.outcomes import Outcome
 from alphabet_audit.runtimes import Runtime
-from alphabet_audit.tolerances import FAIL, Reading, Tolerances, judge
+from alphabet_audit.tolerances import Reading, Tolerances, judge
+from alphabet_audit.verdicts import FAIL
 
 Gate = Callable[[Runtime, Case, Tolerances], list[Reading]]
 GATES: Mapping[str, Gate] = {
@@ -30,11 +33,11 @@ GATES: Mapping[str, Gate] = {
 
 
 def run_case(runtime: Runtime, case: Case, rules: Tolerances) -> Outcome:
-    """Try a runtime on a case. Whatever goes wrong is a failed gate: a crash is no agreement."""
+    """The outcome of trying a runtime on a case. Whatever goes wrong, a crash or a fallback too, fails the gate."""
     try:
         readings = tuple(GATES[case.gate](runtime, case, rules))
     except NotFusedError as reason:
-        return Outcome(case, runtime.name, FAIL, detail=f"not its own way but {reason}")
+        return Outcome(case, runtime.name, FAIL, detail=f"ran the reference instead: {reason}")
     except Exception as error:
         return Outcome(case, runtime.name, FAIL, detail=f"{type(error).__name__}: {error}")
     return Outcome(case, runtime.name, judge(readings), readings)

@@ -1,4 +1,4 @@
-"""Forward and gradient gates, without masks and with every kind of them."""
+"""Gates of logits and gradients, without masks and with every kind of them."""
 
 import torch
 
@@ -8,13 +8,13 @@ from alphabet_audit.gates.examples import Example, make_example, make_masks, pad
 from alphabet_audit.runtimes import Runtime
 from alphabet_audit.tolerances import Reading, Tolerances
 
-PADDING = 9
+PADDING = 9  # invalid tokens that are appended
 
 
 def read_logits(
     runtime: Runtime, example: Example, rules: Tolerances, masks: Masks | None = None, label: str = "logits"
 ) -> Reading:
-    """Largest error of the logits."""
+    """The reading of the logits, by their largest error."""
     masks = masks or {}
     values = spoil_unreadable(example.values, masks)
     with torch.no_grad():
@@ -26,7 +26,7 @@ def read_logits(
 def read_gradients(
     runtime: Runtime, example: Example, rules: Tolerances, masks: Masks | None = None, label: str = ""
 ) -> list[Reading]:
-    """The loss, and the gradients of input and parameters, each relative to its largest entry."""
+    """The readings of the loss, and of the gradients of input and parameters, each relative to its largest entry."""
     masks = masks or {}
     results = differentiate_all(runtime, example, spoil_unreadable(example.values, masks), masks)
     (loss, found), (plain_loss, plain), (exact_loss, exact) = (results[name] for name in ("found", "plain", "exact"))
@@ -40,23 +40,26 @@ def read_gradients(
 
 
 def forward(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """Logits."""
+    """The reading of the logits."""
     return [read_logits(runtime, make_example(case), rules)]
 
 
 def gradients(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """Loss, input gradient, parameter gradients."""
+    """The readings of the loss, the input's gradient and the parameters' gradients."""
     return read_gradients(runtime, make_example(case), rules)
 
 
 def both(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """All that `forward` and `gradients` read, at a shape of its own."""
+    """The readings of `forward` and `gradients` together."""
     example = make_example(case)
     return [read_logits(runtime, example, rules), *read_gradients(runtime, example, rules)]
 
 
 def masks(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """Both with every combination of masks and NaN wherever nobody may read; invalid tokens appended change nothing."""
+    """The readings of `both` with every combination of masks, and of logits with invalid tokens appended.
+
+    Wherever a mask forbids reading there is NaN.
+    """
     example = make_example(case)
     readings = []
     for name, given in make_masks(case).items():

@@ -1,4 +1,6 @@
-"""Gates at the edges: nothing to read, numbers that are none, and a derivative that nobody derived."""
+"""Gates at the edges: inputs of zero or without a valid token, NaN and Inf, and gradients by finite differences."""
+
+from functools import lru_cache
 
 import torch
 from alphabet_core import RECIPES, AlphabetError, TrainingStep, value_checks
@@ -11,13 +13,13 @@ from alphabet_audit.gates.examples import Example, make_example
 from alphabet_audit.runtimes import Runtime
 from alphabet_audit.tolerances import Reading, Tolerances
 
-# Of a central difference in float64: truncation and rounding are both near 1e-10, far below float32's own error.
-DIFFERENCE = 1e-5
-ENTRIES = 4
+# The step of a central difference in float64: truncation and rounding are both near 1e-10, far below float32's error.
+DIFFERENCE_STEP = 1e-5
+ENTRIES_PER_TENSOR = 4
 
 
 def zero_drive(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """Values of zero, and values of which none is valid: no moment has a pair, no logarithm an argument."""
+    """Readings with values of zero, and with values of which none is valid, so that no moment has a pair."""
     example = make_example(case)
     silent = Example(example.model, torch.zeros_like(example.values), example.targets)
     nothing = {"valid": torch.zeros(case.batch, case.length, dtype=torch.bool)}
@@ -30,38 +32,48 @@ def zero_drive(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]
 
 
 def finite_differences(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """Gradients against differences of the float64 loss: an oracle that shares no derivation with anyone."""
+    """Readings of gradients against differences of the float64 loss, which share no derivation with any gradient."""
     example, device = make_example(case), runtime.device
-    model, plain, oracle = example.twin().to(device), example.twin(), example.oracle()
+    model, plain = example.twin().to(device), example.twin()
     trainer = runtime.train(model, RECIPES["B"])
     values, targets = example.values, example.targets
     require_fused(trainer.path(values.to(device)))
     _, found = differentiate(trainer, model, values.to(device), targets.to(device), {})
     _, usual = differentiate(TrainingStep(plain), plain, values, targets, {})
-    exact = values.double()
     readings = []
-    for name, tensor in {"values": exact, **dict(oracle.named_parameters())}.items():
-        places = torch.linspace(0, tensor.numel() - 1, min(ENTRIES, tensor.numel())).long().unique()
-        wanted = torch.stack([difference(oracle, exact, targets, tensor, int(place)) for place in places])
+    for name, (places, wanted) in loss_differences(case).items():
         mine, theirs = (gradient[name].flatten()[places] for gradient in (found, usual))
         readings.append(compare_scaled(f"d {name}", mine, theirs, wanted, rules, "finite-difference"))
     return readings
 
 
+@lru_cache(maxsize=8)  # they are the same for every runtime
+def loss_differences(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
+    """Some places in the values and in each parameter of a case, and the float64 loss's differences there, by name."""
+    example = make_example(case)
+    oracle, values = example.oracle(), example.values.double()
+    found = {}
+    for name, tensor in {"values": values, **dict(oracle.named_parameters())}.items():
+        places = torch.linspace(0, tensor.numel() - 1, min(ENTRIES_PER_TENSOR, tensor.numel())).long().unique()
+        differences = [difference(oracle, values, example.targets, tensor, int(place)) for place in places]
+        found[name] = places, torch.stack(differences)
+    return found
+
+
 @torch.no_grad()
 def difference(oracle: nn.Module, values: Tensor, targets: Tensor, tensor: Tensor, place: int) -> Tensor:
-    """The central difference of the loss in one entry of the values or of a parameter."""
+    """The central difference of the loss by one entry of the values or of a parameter."""
     entry, losses = tensor.view(-1)[place : place + 1], []
     kept = entry.clone()
     for sign in (1.0, -1.0):
-        entry.copy_(kept + sign * DIFFERENCE)
+        entry.copy_(kept + sign * DIFFERENCE_STEP)
         losses.append(nn.functional.cross_entropy(oracle(values), targets))
         entry.copy_(kept)
-    return (losses[0] - losses[1]) / (2.0 * DIFFERENCE)
+    return (losses[0] - losses[1]) / (2.0 * DIFFERENCE_STEP)
 
 
 def non_finite(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]:
-    """NaN or Inf in one sequence: refused where values are checked; unchecked, it spoils that row and no other."""
+    """Readings with NaN or Inf in one sequence, which is refused if values are checked, else spoils its row alone."""
     example = make_example(case)
     readings = []
     for name, bad in (("nan", torch.nan), ("inf", torch.inf), ("-inf", -torch.inf)):
@@ -79,7 +91,7 @@ def non_finite(runtime: Runtime, case: Case, rules: Tolerances) -> list[Reading]
 
 
 def accepts(runtime: Runtime, example: Example, values: Tensor) -> int:
-    """1 if checked values that are no numbers are not refused."""
+    """1 if the runtime accepts values that are not finite although values are checked, else 0."""
     try:
         infer(runtime, example, values, {})
     except AlphabetError:
@@ -88,7 +100,7 @@ def accepts(runtime: Runtime, example: Example, values: Tensor) -> int:
 
 
 def finite_loss(runtime: Runtime, example: Example, values: Tensor) -> int:
-    """1 if the loss of a batch with a row of NaN is a number."""
+    """1 if the loss of a batch with values that are not finite is finite, else 0."""
     model = example.twin().to(runtime.device)
     trainer = runtime.train(model, RECIPES["B"])
     with value_checks(False):

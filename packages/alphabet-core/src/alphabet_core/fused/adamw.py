@@ -9,7 +9,7 @@ CLIP_EPSILON = 1e-6
 
 
 class AdamWSettings(NamedTuple):
-    """The numbers of a plain AdamW step, in the order in which kernels take them."""
+    """The settings of a plain AdamW step, in the order in which kernels take them."""
 
     learning_rate: float
     beta_1: float

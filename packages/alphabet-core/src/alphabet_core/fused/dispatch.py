@@ -1,4 +1,4 @@
-"""Which calls a fused runtime covers, and in words why one is not: then the reference runs instead, visibly."""
+"""Which calls a fused runtime covers; the reference runs the others, and the reason is given in words."""
 
 from abc import ABC, abstractmethod
 
@@ -46,14 +46,14 @@ class FusedDispatch(ABC):
 
 
 def require_alphabet(model: object) -> Alphabet:
-    """The model itself; an error if it is not an `Alphabet`."""
+    """The model itself, after checking that it is an `Alphabet`."""
     if not isinstance(model, Alphabet):
         raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
     return model
 
 
 def describe_path(reason: str | None) -> str:
-    """`"fused"` for no reason, else `"reference: "` and the reason."""
+    """The name of a path: `"fused"` without a reason to fall back, else `"reference: "` and the reason."""
     return FUSED if reason is None else f"reference: {reason}"
 
 
@@ -104,6 +104,6 @@ def list_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def list_tensors(modules: list[nn.Module]) -> list[Tensor]:
-    """The parameters and buffers that some modules own."""
+    """The parameters and buffers that these modules own themselves."""
     owned = [(module._parameters, module._buffers) for module in modules]
     return [tensor for pair in owned for tensors in pair for tensor in tensors.values() if tensor is not None]

@@ -1,4 +1,4 @@
-"""The model's factors multiplied out: what a fused runtime reads instead of the parameters.
+"""The model's factors multiplied out, which a fused runtime reads instead of the parameters.
 
 The norm's gain and the zero-order hold's complex gain are linear in the frame, the synthesis scale in its transpose, so
 all three become part of matrices. Everything is a differentiable function of the parameters, computed in float64:
@@ -18,7 +18,7 @@ from alphabet_core.pairs import multiply
 
 @dataclass(frozen=True)
 class FoldedBank:
-    """One bank on a unit grid, for features h that were lifted but not normed.
+    """The factors of one bank on a unit grid, for features h that were lifted but not normed.
 
     taps (D, 5), bias (D,): the lift
     drive (D, 2M): scale h @ drive is what enters the recurrence, with scale = rsqrt(mean(h^2) + epsilon)
@@ -33,7 +33,7 @@ class FoldedBank:
 
 @dataclass(frozen=True)
 class Folded:
-    """The full dataflow: H1 = H0 (1 + scale through) + Z1 @ synthesis.mT, with project (D, C) in front.
+    """The factors of the full dataflow: H1 = H0 (1 + scale through) + Z1 @ synthesis.mT, with project (D, C) in front.
 
     synthesis (D, 2M), through (D,): the synthesis scale times the frame, and times feedthrough and norm gain
     """

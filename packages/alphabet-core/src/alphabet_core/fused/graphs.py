@@ -16,7 +16,7 @@ class Capture(Protocol):
     """A way to turn work into something that can be replayed."""
 
     def __call__(self, run: Run, changed: list[Tensor]) -> Run:
-        """A function that does what `run` does; the tensors in `changed`, which `run` writes, are left as they were."""
+        """A function that does what `run` does; the tensors in `changed`, which `run` writes, keep their values."""
 
 
 def run_eagerly(run: Run, changed: list[Tensor]) -> Run:  # noqa: ARG001  nothing runs before it should

@@ -1,4 +1,4 @@
-"""What a compiled function shares with others: numbers that threads claim, and memory that torch owns."""
+"""Memory that a compiled function shares: counters by which threads divide work, and numbers that torch owns."""
 
 import sys
 from typing import Any
@@ -9,15 +9,15 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.lanes import address_of
+from alphabet_cpu.kernels.lanes import address_of
 
-PATIENCE = 1000  # looks, some microseconds
-_give_way = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+LOOKS_BEFORE_YIELD = 1000  # some microseconds
+_yield_processor = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
 
 
 @intrinsic
 def claim(_typing, counters, index):
-    """counters[index], which then counts one up; of the threads that share the int64 array no two get the same."""
+    """The number counters[index], which is then one more; no two threads that share the int64 array get the same."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address = address_of(context, builder, signature.args, values)
@@ -36,7 +36,7 @@ def _read(_typing, counters, index):
 
 @intrinsic
 def publish(_typing, counters, index, value):
-    """counters[index] = value; whoever sees it sees all that this thread wrote before."""
+    """Set counters[index]; a thread that reads the new value also sees all that this thread wrote before."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         number = context.cast(builder, values[2], signature.args[2], types.int64)
@@ -48,17 +48,17 @@ def publish(_typing, counters, index, value):
 
 @kernel
 def wait_until(counters, index, value):
-    """Until counters[index] has reached the value.
+    """Wait until counters[index] has reached a value.
 
-    Threads claim work in the order in which it depends on each other, so what is waited for has been begun by another
-    thread, and as a rule that thread runs: the wait is short, and a system call would be longer. Where the system has
-    taken its processor away, it may have this one.
+    Threads claim work in the order in which pieces depend on each other, so another thread has begun what this one
+    waits for. As a rule that thread is running: the wait is short, and a system call would take longer. Where the
+    system has taken its processor away, it may have this one.
     """
     looks = 0
     while _read(counters, index) < value:
         looks += 1
-        if looks % PATIENCE == 0:
-            _give_way()
+        if looks % LOOKS_BEFORE_YIELD == 0:
+            _yield_processor()
 
 
 @intrinsic
@@ -71,13 +71,13 @@ def _as_pointer(_typing, address):
 
 @kernel
 def view_floats(address, count):
-    """The float32 numbers at an address, such as `tensor.data_ptr()`; the tensor must be contiguous and stay alive."""
+    """The float32 array (count,) at an address, such as `data_ptr()` of a contiguous tensor, which must stay alive."""
     return carray(_as_pointer(address), count, np.float32)
 
 
 @kernel
 def same_floats(table, kept):
-    """Whether the float32 numbers of a table's rows, address and count, are bit by bit those that were kept."""
+    """Whether float32 numbers, listed in a table of addresses and counts, are bit by bit those that were kept."""
     if table[:, 1].sum() != kept.size:
         return False
     wanted, at, differing = kept.view(np.uint32), 0, np.uint32(0)

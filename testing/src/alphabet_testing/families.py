@@ -1,4 +1,4 @@
-"""Small controls for tests: every family, choice and algorithm, in float64."""
+"""Small models of the nine families for tests: every choice and algorithm, in float64."""
 
 import torch
 from alphabet_baselines import FAMILIES, build
@@ -20,13 +20,14 @@ def algorithms_here(family: str) -> list[str]:
     return [name for name in FAMILIES[family].algorithms if name != "official"]
 
 
-def make_control(family: str, choice: tuple[int, ...] | None = None, *, seed: int = 0, **options: object) -> nn.Module:
-    """A small control in float64; the seed alone decides its weights, whatever the algorithm."""
+def make_model(family: str, choice: tuple[int, ...] | None = None, *, seed: int = 0, **options: object) -> nn.Module:
+    """A small model of a family in float64; the seed alone decides its weights, whatever the algorithm."""
     torch.manual_seed(seed)
     sizes = {"channels": CHANNELS, "outputs": OUTPUTS, "width": WIDTH} | options
     return build(family, choice=choice or FAMILIES[family].choices[0], **sizes).double()
 
 
 def draw(batch: int = 3, length: int = 21, channels: int = CHANNELS, seed: int = 1) -> torch.Tensor:
+    """Values (batch, length, channels) in float64, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(batch, length, channels, dtype=torch.float64, generator=generator)

@@ -1,4 +1,4 @@
-"""The one contract of all controls: tokens in, a trajectory of features, pooled, read by a linear head."""
+"""The one contract of all families: tokens in, a trajectory of features, pooled over time, read by a linear head."""
 
 from collections.abc import Sequence as Names
 
@@ -10,10 +10,12 @@ from alphabet_baselines.pooling import POOLS
 from alphabet_baselines.tokens import check_metadata, read_tokens
 
 
-class Control(nn.Module):
-    """`control(values, time_delta=..., observed=..., valid=...)` gives logits (B, K), as `Alphabet` does.
+class FamilyModel(nn.Module):
+    """A model of one family, called as `Alphabet` is.
 
-    `backbone(inputs (B, T, channels and metadata), present (B, T) or None) -> (B, T, width)` is what makes a family.
+    `model(values, time_delta=..., observed=..., valid=...)` gives logits (B, K).
+    `backbone(inputs (B, T, channels and metadata), present (B, T) or None) -> (B, T, width)` is all that differs
+    between families.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Control(nn.Module):
         )
         if tokens.inputs.dtype not in (torch.float32, torch.float64):
             raise AlphabetError(
-                f"controls compute in torch.float32 or torch.float64; this one is {tokens.inputs.dtype}: "
+                f"the families compute in torch.float32 or torch.float64; this model is {tokens.inputs.dtype}: "
                 "convert it with .float()"
             )
         features = self.backbone(tokens.inputs, tokens.present)  # (B, T, width)

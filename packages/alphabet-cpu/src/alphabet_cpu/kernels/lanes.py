@@ -1,8 +1,8 @@
 """Sixteen float32 lanes as one numba value: the vector arithmetic that the kernels are written in.
 
-Inside a compiled function `load(array, index)` gives `Lanes`, which add, subtract and multiply with each other and with
-scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of AVX-512, two of
-AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
+Inside a compiled function `load(array, index)` returns `Lanes`, which add, subtract and multiply with each other and
+with scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of AVX-512, two
+of AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
 """
 
 import operator
@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 LANES = 16
-ROUNDING = 1.5 * 2.0**23  # a float32 plus this is rounded to an integer, which is then its low bits
+ROUNDING = 1.5 * 2.0**23  # a float32 plus this is rounded to an integer, which its low bits then hold
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 _FLOATS, _INTS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
 # Lets LLVM fuse a product into the sum that uses it, and nothing else: results do not depend on how code was reordered.
@@ -23,7 +23,7 @@ _CONTRACT = ("contract",)
 
 
 class Lanes(types.Type):
-    """The type of sixteen float32 values."""
+    """Numba's type of sixteen float32 values."""
 
     def __init__(self) -> None:
         super().__init__(name=f"float32x{LANES}")
@@ -39,7 +39,7 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def address_of(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """Of the element values[1] of the array values[0]; of more than one dimension, counted flat."""
+    """The LLVM address of element values[1] of the array values[0], counted flat in any number of dimensions."""
     data = context.make_array(kinds[0])(context, builder, value=values[0]).data
     return builder.gep(data, [context.cast(builder, values[1], kinds[1], types.intp)])
 
@@ -62,7 +62,7 @@ def _call(builder: Any, name: str, arguments: Any, result: Any = _FLOATS, **flag
 
 @intrinsic
 def load(_typing, array, index):
-    """Lanes array[index] ... array[index + 15]."""
+    """The lanes array[index] ... array[index + 15]."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address = address_of(context, builder, signature.args, values)
@@ -73,7 +73,7 @@ def load(_typing, array, index):
 
 @intrinsic
 def store(_typing, array, index, value):
-    """array[index] ... array[index + 15] = value."""
+    """Set array[index] ... array[index + 15] to lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address = address_of(context, builder, signature.args, values)
@@ -85,7 +85,7 @@ def store(_typing, array, index, value):
 
 @intrinsic
 def add_doubles(_typing, array, index, value):
-    """Add to array[index] ... array[index + 15], which are float64; of more than one dimension, counted flat."""
+    """Add lanes to the float64 numbers array[index] ... array[index + 15], counted flat in any number of dimensions."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address = address_of(context, builder, signature.args, values)
@@ -99,7 +99,7 @@ def add_doubles(_typing, array, index, value):
 
 @intrinsic
 def broadcast(_typing, array, index):
-    """array[index] in every lane."""
+    """Lanes that all hold array[index]."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return _spread(builder, builder.load(address_of(context, builder, signature.args, values)))
@@ -109,7 +109,7 @@ def broadcast(_typing, array, index):
 
 @intrinsic
 def splat(_typing, scalar):
-    """A scalar in every lane."""
+    """Lanes that all hold a scalar."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return _spread(builder, context.cast(builder, values[0], signature.args[0], types.float32))
@@ -119,7 +119,7 @@ def splat(_typing, scalar):
 
 @intrinsic
 def total(_typing, value):
-    """The sum over the lanes, as a tree."""
+    """The float32 sum over the lanes, added up as a tree."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         zero = ir.Constant(_FLOAT, 0.0)
@@ -130,7 +130,7 @@ def total(_typing, value):
 
 @intrinsic
 def multiply_add(_typing, left, right, term):
-    """The term plus a product, fused where the processor can, even if the product is needed elsewhere too."""
+    """The lanes left * right + term, fused where the processor can, even if the product is needed elsewhere too."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return _call(builder, "fmuladd", values)
@@ -140,7 +140,7 @@ def multiply_add(_typing, left, right, term):
 
 @intrinsic
 def guess_reciprocal(_typing, value):
-    """1 / value for positive normal numbers, to 5.1 %, by negating the exponent bits."""
+    """Approximately 1 / value for positive normal numbers, within 5.1 %, by negating the exponent bits."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         bits = builder.bitcast(values[0], _INTS)
@@ -149,15 +149,15 @@ def guess_reciprocal(_typing, value):
     return lanes(value), generate
 
 
-LOWEST = -60.0
+ZERO_BELOW = -60.0
 
 
 @intrinsic
 def zero_below(_typing, value, result):
-    """`result`, but zero where value < -60."""
+    """The lanes of `result`, but zero where value < -60."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        low = builder.fcmp_ordered("<", values[0], ir.Constant(_FLOATS, [LOWEST] * LANES))
+        low = builder.fcmp_ordered("<", values[0], ir.Constant(_FLOATS, [ZERO_BELOW] * LANES))
         return builder.select(low, ir.Constant(_FLOATS, [0.0] * LANES), values[1])
 
     return lanes(value, result), generate
@@ -183,7 +183,8 @@ def _shift_exponent(builder: Any, values: Any) -> Any:
     return builder.bitcast(builder.add(bits, builder.shl(integer, _integers(23))), _FLOATS)
 
 
-# Where one side is not a number the right side is taken: one instruction, where LLVM's own minimum takes three.
+# The lesser and the greater of two. Where one side is not a number the right side is taken: one instruction, where
+# LLVM's own minimum takes three.
 minimum, maximum = _select("<"), _select(">")
 # value * 2**n, where n is in the low bits of the second: those of `n + ROUNDING`.
 scale_by_power = _binary(_shift_exponent)

@@ -1,0 +1,58 @@
+"""Exploratory comparisons use the ledger's bench and protocol, and time no execution that is not exact."""
+
+import pytest
+from alphabet_audit import AuditError, read_declarations
+from alphabet_audit.designs import Row
+from alphabet_audit.device_bench import DeviceBench
+from alphabet_audit.executions import Execution, run_eagerly
+from alphabet_audit.exploring import EXPLORED, choose_arm, explore_row, prepare_alphabet
+from alphabet_audit.orders import abba_orders, seed_of
+from alphabet_audit.runtimes import cpu_runtime
+from alphabet_testing.audit.broken_runtimes import make_broken
+from alphabet_testing.audit.tiny_designs import FastForward, write_tiny_declarations
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return read_declarations(write_tiny_declarations(tmp_path_factory.mktemp("audit")))
+
+
+def test_a_row_is_timed_in_the_ledgers_order_by_the_ledgers_blocks(tiny):
+    bench, (design,) = DeviceBench(tiny, cpu_runtime()), tiny.designs.designs
+    row = Row(design, "cnn1d", "step")
+    with bench.session():
+        found = explore_row(bench, FastForward(), prepare_alphabet(bench, design, "step"), row)
+    orders = abba_orders(EXPLORED.groups, seed_of(row.key))
+    assert tuple(group["order"] for group in found.groups) == orders
+    assert all(len(group["seconds"]) == 4 for group in found.groups)
+    assert found.execution in ("conv1d", "gemm")
+    assert found.to_record()["ratio"] == found.summary["ratio"] > 0.0
+
+
+def do_nothing(model, batch, phase):
+    """The fastest execution of all, which is wrong."""
+    result = run_eagerly(model, batch, phase)()
+    return lambda: 0.5 * result
+
+
+def refuse(model, batch, phase):
+    raise RuntimeError("needs what is not here")
+
+
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_the_fastest_execution_is_not_chosen_if_it_is_wrong(tiny, phase):
+    bench, (design,) = DeviceBench(tiny, cpu_runtime()), tiny.designs.designs
+    wrong, right = Execution("conv1d", "wrong", do_nothing), Execution("conv1d", "eager", run_eagerly)
+    unavailable = Execution("conv1d", "unavailable", refuse)
+    row = Row(design, "cnn1d", phase)
+    name, arm = choose_arm(bench, FastForward(), row, [wrong, unavailable, right])
+    assert name == right.name
+    assert arm.call() is not None
+    with pytest.raises(AuditError, match="no execution of cnn1d runs here and agrees with its reference"):
+        choose_arm(bench, FastForward(), row, [wrong, unavailable])
+
+
+def test_an_alphabet_that_is_wrong_is_not_compared(tiny):
+    bench, (design,) = DeviceBench(tiny, make_broken("logits slightly scaled")), tiny.designs.designs
+    with pytest.raises(AuditError, match="ALPHABET disagrees with its reference"):
+        prepare_alphabet(bench, design, "inference")

@@ -1,0 +1,23 @@
+"""Everything that numba compiles. Host code above this folder prepares arrays, calls these kernels and reads results.
+
+The model, forward and backward side by side, one operation per module, in the order of Algorithm 1:
+lift            values to features, five taps and SiLU, and the norm's scale; `project_bwd`, `lift_bwd`
+scan            the modes' recurrence; `scan_bwd`, the adjoint recurrence
+synthesis       from the direct bank's states to the features of the cascaded bank; `feedthrough_bwd`
+moments         energies and lag products, the descriptor and the logits; `descriptor_bwd`
+
+Whole passes:
+inference       `run_tiles`: all outputs of a batch, tile by tile
+backward        `backpropagate`: all gradients of a batch, sequence by sequence
+stream_kernels  `feed_tokens` and `finish`: the forward pass at the end of a stream
+fold_kernels    `fold_at_base` and `fold_bwd`: parameters to folded weights, and gradients of these to the parameters'
+optimizer       `clip_and_move` and `rebase`: clipping, AdamW and the frames' constraint
+
+What they are written in:
+layout          named tuples: what kernels take, and what lies where in packed arrays
+arithmetic      the sigmoid and products of small matrices on lanes
+lanes           sixteen float32 values as one numba value
+memory          numbers that threads share, and memory that torch owns
+
+Arrays are flat float32 unless a docstring says otherwise; rows are tokens, and lanes are features or modes.
+"""

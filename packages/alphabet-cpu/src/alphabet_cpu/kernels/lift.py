@@ -1,0 +1,184 @@
+"""Values to features and the lift, forward and backward (Algorithm 1, lines 4 to 6, 11 and 12)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from alphabet_core.fused import LIFT_OFFSETS, LIFT_REACH, NORM_EPSILON
+
+from alphabet_cpu.compiling import kernel
+from alphabet_cpu.kernels.arithmetic import ROWS_AT_ONCE, Rows, clear, multiply_rows, sigmoid
+from alphabet_cpu.kernels.lanes import LANES, broadcast, load, splat, store, total
+from alphabet_cpu.kernels.layout import is_masked
+
+EPSILON = np.float32(NORM_EPSILON)
+LARGE = np.float32(1e36)  # mean squares from here on are summed again, in float64
+assert LIFT_OFFSETS == (-8, -4, 0, 4, 8)  # the kernels below write them out
+
+
+class Lifted(NamedTuple):
+    """The output of a lift, of n tokens.
+
+    features (n, width): SiLU of the taps, not yet normed
+    gates (n, width): the sigmoids in it, which only the backward pass needs
+    scale (n,): the norm, one factor per token
+    """
+
+    features: Any
+    gates: Any
+    scale: Any
+
+
+@kernel
+def clear_masked(buffer, first_row, width, tokens, mask):
+    """Set the rows of masked tokens to zero, where the tokens' rows begin at `first_row` of the buffer."""
+    for i in range(tokens.count):
+        if is_masked(mask, tokens.first + i):
+            clear(buffer, (first_row + i) * width, (first_row + i + 1) * width)
+
+
+@kernel
+def project(values, tokens, length, sizes, matrix, valid, out):
+    """Write the features of some tokens (line 4) to `out`; zero at invalid tokens and outside of the sequence.
+
+    The tokens may begin before their sequence of this length, or end after it.
+    """
+    channels, width = sizes.channels, sizes.width
+    before = max(0, -tokens.time)
+    inside = max(0, min(tokens.count, length - tokens.time) - before)
+    whole = inside // ROWS_AT_ONCE * ROWS_AT_ONCE  # a group of rows must not read past the last value
+    multiply_rows(
+        Rows(values, (tokens.first + before) * channels, channels), matrix, Rows(out, before * width, width), whole
+    )
+    for i in range(tokens.count):
+        token, o = tokens.first + i, i * width
+        if i < before or i >= before + inside or is_masked(valid, token):
+            clear(out, o, o + width)
+        elif i >= before + whole:
+            for v in range(0, width, LANES):
+                features = splat(0.0)
+                for c in range(channels):
+                    features = features + broadcast(values, token * channels + c) * load(matrix, c * width + v)
+                store(out, o + v, features)
+
+
+@kernel
+def project_bwd(d_projected, values, tokens, sizes, valid, matrix, d_matrix, d_values):
+    """Add to the projection's gradient and, unless `d_values` is empty, write the input's, given the features'."""
+    channels, width = sizes.channels, sizes.width
+    token, rows = tokens.first, tokens.count
+    for c in range(channels):
+        for v in range(0, width, LANES):
+            d = load(d_matrix, c * width + v)
+            for t in range(rows):
+                if not is_masked(valid, token + t):
+                    d = d + load(d_projected, t * width + v) * broadcast(values, (token + t) * channels + c)
+            store(d_matrix, c * width + v, d)
+    if d_values.size == 0:
+        return
+    for t in range(rows):
+        if is_masked(valid, token + t):
+            continue
+        for c in range(channels):
+            d = splat(0.0)
+            for v in range(0, width, LANES):
+                d = d + load(d_projected, t * width + v) * load(matrix, c * width + v)
+            d_values[(token + t) * channels + c] = total(d)
+
+
+@kernel
+def mean_square(row, start, features):
+    """The mean square of row[start : start + features] in float64, where large float32 numbers do not overflow."""
+    squares = 0.0
+    for j in range(start, start + features):
+        squares += np.float64(row[j]) * np.float64(row[j])
+    return squares / features
+
+
+@kernel
+def lift(source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
+    """Write SiLU of five taps and a bias (lines 5 and 11), and the reciprocal root mean square of each row (6 and 12).
+
+    The first token is row `centre` of the source. Features and gates need room for whole groups of four lanes; the
+    gates are written only with `keep_gates`.
+    """
+    rows, width, features = tokens.count, sizes.width, sizes.features
+    out, gates, scale = lifted.features, lifted.gates, lifted.scale
+    for v in range(0, width, LANES):
+        tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
+        tap_3, tap_4, bias = load(taps, 3 * width + v), load(taps, 4 * width + v), load(taps, 5 * width + v)
+        for i in range(rows):
+            here = (centre + i) * width + v
+            x = bias + load(source, here - 8 * width) * tap_0 + load(source, here - 4 * width) * tap_1
+            y = load(source, here) * tap_2 + load(source, here + 4 * width) * tap_3
+            store(out, i * width + v, x + (y + load(source, here + 8 * width) * tap_4))
+    # A sigmoid is one long chain of dependent operations; four side by side keep the processor busy.
+    for j in range(0, rows * width, 4 * LANES):
+        a, b, c, d = load(out, j), load(out, j + LANES), load(out, j + 2 * LANES), load(out, j + 3 * LANES)
+        gate_a, gate_b, gate_c, gate_d = sigmoid(a), sigmoid(b), sigmoid(c), sigmoid(d)
+        store(out, j, a * gate_a), store(out, j + LANES, b * gate_b)
+        store(out, j + 2 * LANES, c * gate_c), store(out, j + 3 * LANES, d * gate_d)
+        if keep_gates:
+            store(gates, j, gate_a), store(gates, j + LANES, gate_b)
+            store(gates, j + 2 * LANES, gate_c), store(gates, j + 3 * LANES, gate_d)
+    share = np.float32(1.0) / np.float32(features)
+    for i in range(rows):
+        o = i * width
+        if is_masked(valid, tokens.first + i):
+            clear(out, o, o + width)
+            scale[i] = 0.0
+            continue
+        squares = splat(0.0)
+        for v in range(0, width, LANES):
+            x = load(out, o + v)
+            squares = squares + x * x
+        mean = total(squares) * share
+        if mean > LARGE:
+            scale[i] = 1.0 / np.sqrt(mean_square(out, o, features) + EPSILON)
+        else:
+            scale[i] = np.float32(1.0) / np.sqrt(mean + EPSILON)
+
+
+@kernel
+def lift_bwd(d_normed, d_lifted, norm_only, lifted, source, rows, features, taps, d_taps, d_pre):
+    """Add to the gradients of a lift's taps, and write that of its source over `d_lifted`.
+
+    d_normed (n, width): the normed output's gradient times the norm's scale
+    d_lifted (n, width): the gradient of the output before the norm; taken for zero if only the normed one is read
+    source: what was lifted (Rows), from the first token on
+    d_pre (8 + n + 8, width): a buffer for the gradients before SiLU, whose first and last eight rows are zero
+    """
+    out, gates, scale = lifted.features, lifted.gates, lifted.scale
+    origin, start, width = source.buffer, source.start, source.columns
+    share = np.float32(1.0) / np.float32(features)
+    for t in range(rows):
+        h = t * width
+        aligned = splat(0.0)
+        for v in range(0, width, LANES):
+            aligned = aligned + load(out, h + v) * load(d_normed, h + v)
+        shrink = total(aligned) * scale[t] * share
+        for v in range(0, width, LANES):
+            x, gate = load(out, h + v), load(gates, h + v)
+            d = load(d_normed, h + v) - x * scale[t] * shrink
+            if not norm_only:
+                d = d + load(d_lifted, h + v)
+            store(d_pre, (LIFT_REACH + t) * width + v, d * (gate + x * (1.0 - gate)))
+    # A tap carries its source to the output eight or four tokens away, or to its own token; both gradients, the tap's
+    # and the source's, read the same rows.
+    for v in range(0, width, LANES):
+        tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
+        tap_3, tap_4 = load(taps, 3 * width + v), load(taps, 4 * width + v)
+        d_0, d_1, d_2 = load(d_taps, v), load(d_taps, width + v), load(d_taps, 2 * width + v)
+        d_3, d_4, d_bias = load(d_taps, 3 * width + v), load(d_taps, 4 * width + v), load(d_taps, 5 * width + v)
+        for t in range(rows):
+            x, h = load(origin, start + t * width + v), (LIFT_REACH + t) * width + v
+            g_0, g_1, g_2 = load(d_pre, h + 8 * width), load(d_pre, h + 4 * width), load(d_pre, h)
+            g_3, g_4 = load(d_pre, h - 4 * width), load(d_pre, h - 8 * width)
+            store(d_lifted, t * width + v, (g_0 * tap_0 + g_1 * tap_1) + (g_2 * tap_2 + g_3 * tap_3 + g_4 * tap_4))
+            d_0, d_1, d_2, d_3 = d_0 + g_0 * x, d_1 + g_1 * x, d_2 + g_2 * x, d_3 + g_3 * x
+            d_4, d_bias = d_4 + g_4 * x, d_bias + g_2
+        store(d_taps, v, d_0)
+        store(d_taps, width + v, d_1)
+        store(d_taps, 2 * width + v, d_2)
+        store(d_taps, 3 * width + v, d_3)
+        store(d_taps, 4 * width + v, d_4)
+        store(d_taps, 5 * width + v, d_bias)
