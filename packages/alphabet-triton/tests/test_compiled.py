@@ -15,7 +15,7 @@ from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.places import DOCS
 from alphabet_testing.trainers import assert_trajectories_agree
 from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.configurations import list_inference, list_training
+from alphabet_triton.configurations import configuration, list_inference, list_training
 
 # Measured 1.1e-6 of a tensor's largest entry; float32's own error at these lengths is about as large.
 CLOSE = 5e-6
@@ -62,6 +62,7 @@ def check_update(model, device):
     return {f"{name} moved": error for name, error in errors(fused, plain).items() if "tangent" not in name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "length", "masks"),
     [(SIZES, LENGTH, "none"), (SIZES, LENGTH, "both"), *((sizes, length, "both") for sizes, length in WIDTHS)],
@@ -74,6 +75,7 @@ def test_everything_is_the_references(sizes, length, masks):
     assert device.instructions["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "modes"), [(24, 7), (160, 72)])
 def test_logits_are_the_references(width, modes):
     model, (values, given) = make_model(2, width, modes, 3), make_batch(2, 40, 2, "both")
@@ -84,6 +86,7 @@ def test_logits_are_the_references(width, modes):
     assert device.races == []
 
 
+@pytest.mark.slow
 def test_three_training_steps_follow_the_reference():
     device = PtxDevice()
     batches = []
@@ -98,15 +101,18 @@ def test_three_training_steps_follow_the_reference():
     assert device.races == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_anchors_kernels_neither_spill_nor_use_the_stack(masked):
     model = Alphabet(AlphabetConfig(2, 64, 16, 5))
-    for launch in (*list_inference(model, 1, 64, masked=masked), *list_training(model, 1, 64, masked=masked)):
+    launches = (*list_inference(model, 1, 64, masked=masked), *list_training(model, 1, 64, masked=masked))
+    for launch in {configuration(launch): launch for launch in launches}.values():
         used = resources(compile_launch(launch))
         assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0), (launch.name, launch.constants)
         assert used.registers <= 255
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_caught(name):
     fault = FAULTS[name]

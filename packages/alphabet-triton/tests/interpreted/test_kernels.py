@@ -15,6 +15,7 @@ from alphabet_triton.ops.scan.launch import launch_scan
 CLOSE, CLOSE_ALONE = 5e-6, 5e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "length", "masks"), CASES)
 def test_logits_and_gradients_are_the_references(sizes, length, masks):
     model, (values, given) = make_model(*sizes), make_batch(2, length, sizes[0], masks)
@@ -79,6 +80,7 @@ def test_gradients_of_tiny_and_huge_values_are_the_references_too(size, masks):
     assert max(found.values()) < 1e-4, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [16, 160])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_unchecked_nan_and_inf_reach_the_logits_and_gradients(bad, width):

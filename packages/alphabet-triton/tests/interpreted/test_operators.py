@@ -58,6 +58,7 @@ def as_leaf(argument):
     return argument.detach().clone().requires_grad_(argument.is_floating_point())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", ["none", "both"])
 def test_torch_accepts_every_operator(masks):
     for operator, arguments in make_arguments(masks).items():

@@ -12,6 +12,7 @@ from alphabet_triton.launching import TritonDevice, on
 from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_backward
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modes", [2, 3])
 def test_scans_by_columns_are_tritons_to_the_bit(modes, monkeypatch):
     def run():

@@ -31,6 +31,7 @@ def make_pair(recipe=RECIPES["B"]):
     return make_trainer(copy.deepcopy(plain.model), recipe), plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "microbatch", "masks"),
     [
@@ -60,11 +61,13 @@ def test_updates_are_torchs(recipe):
     assert_equal(fused, plain, atol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [change for change in CHANGES if change is not store_by_columns])
 def test_steps_follow_the_reference_through(change):
     assert_steps_follow(*make_pair(Recipe(3e-3, 1.0, weight_decay=0.1)), change, batch=1, length=12)
 
 
+@pytest.mark.slow
 def test_how_a_parameter_is_stored_does_not_matter():
     """Of torch's fused AdamW this cannot be said: it goes by memory, in which the averages still are as they were."""
     fused, plain = make_pair()
@@ -89,6 +92,7 @@ def test_a_frame_away_from_its_base_takes_the_reference_until_it_is_there():
     assert_equal(fused, plain, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_a_runtime_sees_what_a_step_changed():
     fused, _ = make_pair(RECIPES["C"])
     values, _ = make_batch(2, 12, SIZES[0])
@@ -130,6 +134,7 @@ def test_schedulers_see_every_step_and_rates_hold_from_then_on():
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_fixed_poles_train_everything_else():
     values, _ = make_batch(2, 12, SIZES[0])
     model = make_model(*SIZES, variant="fixed-poles")
@@ -159,6 +164,7 @@ def test_planted_faults_in_the_update_are_seen(fault):
         assert_equal(fused, plain, atol=3e-6)
 
 
+@pytest.mark.slow
 def test_warming_up_for_a_recording_changes_nothing():
     def warm_and_keep(run, changed):
         warm_up(run, changed)
