@@ -4,8 +4,10 @@ Its numbers are exploratory. Unlike the ledger it chooses each family's executio
 it may time fewer groups; the numbers to publish are the ledger's, whose evidence others can check.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from alphabet_audit.arms import AlphabetArm, FamilyArm
@@ -14,7 +16,7 @@ from alphabet_audit.designs import ALPHABET, Design, Row
 from alphabet_audit.device_bench import DeviceBench
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence import Record
-from alphabet_audit.executions import COMPILED, Execution, list_executions
+from alphabet_audit.executions import EAGER, Execution, list_executions, run_eagerly
 from alphabet_audit.orders import seed_of
 from alphabet_audit.ratios import summarize
 from alphabet_audit.timing import PROTOCOL, Pair, Protocol, calibrate_repeats, count_repeats, run_groups, warm_up
@@ -22,8 +24,11 @@ from alphabet_audit.tolerances import judge
 from alphabet_audit.verdicts import PASS
 
 EXPLORED = Protocol(PROTOCOL.target_seconds, PROTOCOL.warmups, groups=5)
-# Samples of an execution, of which the fastest counts; one whose first call takes so much longer has no others.
-SAMPLES, FAR_SLOWER = 4, 5.0
+# Samples of an execution, of which the fastest counts.
+SAMPLES = 3
+# Algorithms are first called on an eighth of the batch; one that takes so many times the fastest one's time there is
+# not tried on the whole batch, where it would take seconds.
+SCREENED_BATCHES, FAR_SLOWER = 8, 3.0
 
 
 @dataclass(frozen=True)
@@ -73,21 +78,32 @@ def explore_row(
 
 def choose_arm(bench: DeviceBench, clock: Clock, row: Row, executions: Sequence[Execution]) -> tuple[str, FamilyArm]:
     """The name and the arm of the fastest execution that runs on this device and agrees with its reference."""
-    fastest: dict[str, float] = {}
+    promising = screen_algorithms(bench, clock, row, list(dict.fromkeys(each.algorithm for each in executions)))
+    fastest: dict[Execution, float] = {}
     for execution in executions:
-        limit = FAR_SLOWER * min(fastest.values(), default=float("inf"))
-        try:
-            call = bench.family_arm(row, execution).call
-            seconds = clock.measure(call, 1)
-            if execution.mode == COMPILED or seconds <= limit:  # a first compiled call compiles
+        if execution.algorithm in promising:
+            with suppress(Exception):  # this device cannot run it
+                call = bench.family_arm(row, execution).call
+                first = clock.measure(call, 1)
+                if execution.mode == EAGER and first > FAR_SLOWER * min(fastest.values(), default=math.inf):
+                    fastest[execution] = first  # no more samples; a first compiled call says nothing, it compiles
+                    continue
                 clock.settle()
-                seconds = min(clock.measure(call, 1) for _ in range(SAMPLES))
-        except Exception:  # an execution that this device cannot run
-            continue
-        fastest[execution.name] = seconds
-    known = {execution.name: execution for execution in executions}
-    for name in sorted(fastest, key=lambda name: fastest[name]):
-        arm = bench.family_arm(row, known[name])  # a new one, since a step that was sampled has moved its model
+                fastest[execution] = min(clock.measure(call, 1) for _ in range(SAMPLES))
+    for execution in sorted(fastest, key=lambda each: fastest[each]):
+        arm = bench.family_arm(row, execution)  # a new one, since a step that was sampled has moved its model
         if judge(arm.check()) == PASS:
-            return name, arm
+            return execution.name, arm
     raise AuditError(f"no execution of {row.family} runs here and agrees with its reference at {row.key}")
+
+
+def screen_algorithms(bench: DeviceBench, clock: Clock, row: Row, algorithms: Sequence[str]) -> set[str]:
+    """The algorithms of which a call on a part of the batch is not far slower than the fastest one's."""
+    shape = replace(row.design.shape, batch=math.ceil(row.design.shape.batch / SCREENED_BATCHES))
+    part = Row(Design(row.design.sizing, shape), row.family, row.phase)
+    seconds: dict[str, float] = {}
+    for algorithm in algorithms:
+        with suppress(Exception):  # this device cannot run it
+            call = bench.family_arm(part, Execution(algorithm, EAGER, run_eagerly)).call
+            seconds[algorithm] = min(clock.measure(call, 1) for _ in range(2))
+    return {name for name, found in seconds.items() if found <= FAR_SLOWER * min(seconds.values())}
