@@ -27,7 +27,7 @@ def test_complete_step_speed(benchmark, family):
     assert torch.isfinite(benchmark.pedantic(step, (values, targets), rounds=3, warmup_rounds=1))
 
 
-# Least ratios, about half of what was measured on two cores; noise must not decide.
+# Least ratios, half or less of what is measured with AVX2 on a busy machine; noise must not decide.
 FASTER = [
     ("transformer", "softmax", "sdpa", 1.2),
     ("s4d", "sequential", "fft", 2.0),
@@ -45,7 +45,7 @@ def test_inference_by_the_faster_algorithm(family, slow, fast, least):
     values = torch.randn(8, 512, 2)
     models = [make(family, name) for name in (slow, fast)]
     with torch.no_grad(), value_checks(False):
-        assert interleaved_ratio(lambda: models[0](values), lambda: models[1](values)) > least
+        assert interleaved_ratio(lambda: models[0](values), lambda: models[1](values), rounds=9) > least
 
 
 def test_the_adjoint_scan_trains_faster_than_autograd_through_the_loop():

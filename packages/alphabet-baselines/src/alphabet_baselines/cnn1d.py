@@ -12,7 +12,7 @@ __all__ = ["ALGORITHMS", "CNN1D"]
 
 
 class CNN1D(nn.Module):
-    """`depth` convolutions of odd size `kernel`; a token sees as many neighbours on either side."""
+    """A stack of `depth` convolutions of odd size `kernel`; a token sees as many neighbours on either side."""
 
     def __init__(self, inputs: int, width: int, depth: int, kernel: int, *, algorithm: str) -> None:
         super().__init__()

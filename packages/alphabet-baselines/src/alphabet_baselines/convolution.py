@@ -8,7 +8,7 @@ ALGORITHMS = ("conv1d", "gemm")
 
 
 class Convolution(nn.Conv1d):
-    """(B, T, inputs) -> (B, T, outputs), zero outside the sequence; `causal` reads the present and the past only."""
+    """A convolution (B, T, inputs) -> (B, T, outputs), zero outside the sequence; `causal` never reads the future."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, *, dilation: int = 1, causal: bool, algorithm: str

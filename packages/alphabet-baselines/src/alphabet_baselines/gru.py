@@ -9,7 +9,7 @@ __all__ = ["ALGORITHMS", "GRU"]
 
 
 class GRU(Recurrent):
-    """`depth` layers. The state of a GRU is its output, of size `width`: the table's state size has nothing to set."""
+    """A GRU of `depth` layers. Its state is its output, of size `width`: the table's state size sets nothing."""
 
     states = 1
 

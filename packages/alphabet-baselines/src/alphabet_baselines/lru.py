@@ -17,14 +17,14 @@ PHASE_MAX = 2.0 * math.pi
 
 
 class LRU(ResidualStack):
-    """`depth` layers of `state` complex modes."""
+    """A stack of `depth` linear recurrent units with `state` complex modes each."""
 
     def __init__(self, inputs: int, width: int, depth: int, state: int, *, algorithm: str) -> None:
         super().__init__(inputs, width, (LRUMixer(width, state, algorithm) for _ in range(depth)))
 
 
 class LRUMixer(nn.Module):
-    """z[t] = lambda z[t-1] + gamma B u[t], y = Re(C z) + D u, with lambda = exp(-exp(nu) + i exp(theta))."""
+    """The unit z[t] = lambda z[t-1] + gamma B u[t], y = Re(C z) + D u, with lambda = exp(-exp(nu) + i exp(theta))."""
 
     def __init__(self, width: int, state: int, algorithm: str) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ __all__ = ["ALGORITHMS", "LSTM"]
 
 
 class LSTM(Recurrent):
-    """`depth` layers. Output and memory are of size `width` each: the table's state size has nothing to set."""
+    """An LSTM of `depth` layers. Output and memory are of size `width` each: the table's state size sets nothing."""
 
     states = 2
 

@@ -35,7 +35,7 @@ class Mamba(nn.Module):
 
 
 class MambaMixer(nn.Module):
-    """Expansion, causal depthwise convolution, selective scan, gate, contraction.
+    """The block of Mamba: expansion, causal depthwise convolution, selective scan, gate, contraction.
 
     Parameters carry the names and shapes of mamba-ssm's `Mamba`, so that a state dict fits either module.
     """

@@ -9,7 +9,7 @@ ALGORITHMS = ("fused", "sequential")
 
 
 class Recurrent(nn.Module, ABC):
-    """`layers(inputs)` by torch's kernel (oneDNN, cuDNN) or by a plain loop over the cell's definition."""
+    """A recurrent stack, computed by torch's kernel (oneDNN, cuDNN) or by a plain loop over the cell's definition."""
 
     def __init__(self, layers: nn.GRU | nn.LSTM, *, algorithm: str) -> None:
         super().__init__()

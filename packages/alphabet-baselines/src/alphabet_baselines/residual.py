@@ -25,7 +25,7 @@ class ResidualStack(nn.Module):
 
 
 class Block(nn.Module):
-    """x + y sigmoid(W y) with y = GELU(mixer(norm(x))); only the mixer looks along time, and only back."""
+    """The residual block x + y sigmoid(W y) with y = GELU(mixer(norm(x))); only the mixer looks back in time."""
 
     def __init__(self, width: int, mixer: nn.Module) -> None:
         super().__init__()

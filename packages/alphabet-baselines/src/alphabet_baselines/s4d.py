@@ -18,14 +18,14 @@ CHUNK = 32
 
 
 class S4D(ResidualStack):
-    """`depth` layers; each channel has `state` real state dimensions, which are state / 2 conjugate pairs."""
+    """A stack of `depth` layers; each channel has `state` real dimensions, which are state / 2 conjugate pairs."""
 
     def __init__(self, inputs: int, width: int, depth: int, state: int, *, algorithm: str) -> None:
         super().__init__(inputs, width, (S4DMixer(width, state, algorithm) for _ in range(depth)))
 
 
 class S4DMixer(nn.Module):
-    """Channel by channel dx/dt = lambda x + u, y = 2 Re(C x) + D u, held constant over the channel's learned step.
+    """One state space per channel, dx/dt = lambda x + u, y = 2 Re(C x) + D u, held over the channel's learned step.
 
     S4D-Lin: lambda_n = -1/2 + i pi n.
     """

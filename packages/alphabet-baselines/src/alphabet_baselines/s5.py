@@ -14,14 +14,14 @@ __all__ = ["ALGORITHMS", "S5"]
 
 
 class S5(ResidualStack):
-    """`depth` layers with a state of `state` real dimensions, which are state / 2 conjugate pairs."""
+    """A stack of `depth` layers with a state of `state` real dimensions, which are state / 2 conjugate pairs."""
 
     def __init__(self, inputs: int, width: int, depth: int, state: int, *, algorithm: str) -> None:
         super().__init__(inputs, width, (S5Mixer(width, state, algorithm) for _ in range(depth)))
 
 
 class S5Mixer(nn.Module):
-    """dx/dt = lambda x + B u, y = 2 Re(C x) + D u, held constant over a learned step per mode."""
+    """One state space for all channels, dx/dt = lambda x + B u, y = 2 Re(C x) + D u, held over a step per mode."""
 
     def __init__(self, width: int, state: int, algorithm: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class S5Mixer(nn.Module):
 
 
 def diagonalize_hippo(state: int) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (P / 2,) with positive imaginary part and eigenvectors (P, P / 2) of the normal HiPPO-LegS matrix.
+    """The eigenvalues (P / 2,) with positive imaginary part, and eigenvectors (P, P / 2), of the normal HiPPO matrix.
 
     It is -1/2 plus a skew-symmetric matrix, hence unitarily diagonalizable with every decay rate at one half.
     """

@@ -41,7 +41,7 @@ def six_candidates(family: str) -> list[Candidate]:
 def train_and_score(
     candidate: Candidate, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, seed: int = 7, epochs: int = 100
 ) -> float:
-    """Balanced accuracy on `test` of a candidate trained on `train`, both (values (N, T, C), class indices (N,))."""
+    """The balanced accuracy on `test` of a candidate trained on `train`, both (values (N, T, C), labels (N,))."""
     torch.manual_seed(seed)
     model = candidate.build(channels=train[0].shape[-1], outputs=int(train[1].max()) + 1)
     step = TrainingStep(model, candidate.recipe, microbatch=candidate.microbatch)

@@ -9,7 +9,7 @@ __all__ = ["ALGORITHMS", "TCN"]
 
 
 class TCN(nn.Module):
-    """`depth` layers; layer l looks back (kernel - 1) 2**l tokens. One convolution a layer, as the paper discloses."""
+    """A stack of `depth` layers, one convolution each; layer l looks back (kernel - 1) 2**l tokens."""
 
     def __init__(self, inputs: int, width: int, depth: int, kernel: int, *, algorithm: str) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ EXPANSION = 2
 
 
 class Transformer(nn.Module):
-    """`depth` blocks of attention with `heads` heads and a feed-forward layer, between an embedding and a norm."""
+    """A stack of `depth` blocks of attention with `heads` heads and a feed-forward layer, from embedding to norm."""
 
     def __init__(self, inputs: int, width: int, depth: int, heads: int, *, algorithm: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a feed-forward layer, each behind a norm and beside a residual."""
+    """A block of attention, then a feed-forward layer, each behind a norm and beside a residual."""
 
     def __init__(self, width: int, heads: int, algorithm: str) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every token attends to every present token. A head has width / heads dimensions, rounded up."""
+    """Attention of every token to every present token. A head has width / heads dimensions, rounded up."""
 
     def __init__(self, width: int, heads: int, algorithm: str) -> None:
         super().__init__()

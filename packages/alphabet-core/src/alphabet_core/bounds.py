@@ -18,7 +18,7 @@ SHORT_STEP_SLACK = SMALL_STEP / -math.expm1(-SMALL_STEP)
 
 
 def drive_bound(bank: Bank) -> float:
-    """The largest norm of an excitation vector of this bank: kappa = sqrt(D) max|gain|."""
+    """An upper bound on the norm of any excitation vector of this bank: kappa = sqrt(D) max|gain|."""
     gain = bank.norm.gain.detach().double()
     return math.sqrt(gain.numel()) * float(gain.abs().max())
 
@@ -26,7 +26,7 @@ def drive_bound(bank: Bank) -> float:
 def state_bound(
     decay: Tensor | float, drive: float, *, elapsed: Tensor | float = math.inf, initial: Tensor | float = 0.0
 ) -> Tensor:
-    """The largest modulus of a modal state after time T: exp(-decay T) |z_0| + slack drive / decay (1 - exp(-decay T)).
+    """An upper bound on a modal state after time T: exp(-decay T) |z_0| + slack drive / decay (1 - exp(-decay T)).
 
     With the smallest decay of a bank it bounds the whole state vector; elementwise it bounds each mode.
     """
@@ -41,7 +41,7 @@ def state_bound(
 
 
 def descriptor_bound(model: Alphabet) -> float:
-    """The largest Euclidean norm of a descriptor of this model: the paper's C_g."""
+    """An upper bound on the Euclidean norm of any descriptor of this model: the paper's C_g."""
     total = 0.0
     for bank in model.banks():
         modal = state_bound(bank.poles.decay.detach(), drive_bound(bank))  # (M,)
@@ -50,14 +50,14 @@ def descriptor_bound(model: Alphabet) -> float:
 
 
 def logit_bound(model: Alphabet) -> float:
-    """The largest norm of a logit vector of this model: ||W|| C_g + ||b||."""
+    """An upper bound on the norm of any logit vector of this model: ||W|| C_g + ||b||."""
     head = affine_head(model)
     weight, bias = head.weight.detach().double(), head.bias.detach().double()
     return float(torch.linalg.matrix_norm(weight, ord=2)) * descriptor_bound(model) + float(bias.norm())
 
 
 def stream_bound(model: Alphabet, lifted: float, *, elapsed: float = math.inf) -> float:
-    """The largest norm of a synthesized token, H + max|scale| (B + max|feedthrough| kappa), if ||H0_t|| <= `lifted`."""
+    """An upper bound on the synthesized stream, H + max|scale| (B + max|feedthrough| kappa), for ||H0|| <= `lifted`."""
     if model.synthesis is None:
         return lifted
     drive = drive_bound(model.direct)
@@ -67,7 +67,7 @@ def stream_bound(model: Alphabet, lifted: float, *, elapsed: float = math.inf) -
 
 
 def perturbation_bound(sizes: list[float], changes: list[float], lags: int = 3) -> float:
-    """The largest distance between two descriptors: 2 sqrt(1 + lags) ||(B_r eps_r)_r||.
+    """An upper bound on the distance between two descriptors: 2 sqrt(1 + lags) ||(B_r eps_r)_r||.
 
     Bank r's states, of norm at most B_r = sizes[r], are at most eps_r = changes[r] apart at every token.
     """

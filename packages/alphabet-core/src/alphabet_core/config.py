@@ -18,7 +18,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class AlphabetConfig:
-    """Sizes and structure of an `Alphabet`.
+    """The sizes and the structure of an `Alphabet`.
 
     channels C, width D, modes M per bank (2M <= D), outputs K, lags of the modal moments.
     cascaded: the second, analysis-only bank exists.

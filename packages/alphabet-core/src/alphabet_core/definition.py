@@ -46,7 +46,7 @@ def describe_by_definition(
 
 
 def logits_by_definition(model: Alphabet, descriptor: Array) -> Array:
-    """The affine head (B, K) on a descriptor."""
+    """The logits (B, K) that the affine head reads from a descriptor."""
     weight, bias = _array(model.head.weight), _array(model.head.bias)  # type: ignore[arg-type]
     return descriptor.reshape(len(descriptor), -1) @ weight.T + bias
 

@@ -8,7 +8,7 @@ from alphabet_core.grid import LIFT_OFFSETS, Grid
 
 
 class Lift(nn.Module):
-    """SiLU of a five-tap depthwise correlation at offsets -8, -4, 0, 4, 8 of a masked trajectory."""
+    """The SiLU of a five-tap depthwise correlation of a masked trajectory, at offsets -8, -4, 0, 4, 8."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

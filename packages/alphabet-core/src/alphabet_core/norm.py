@@ -7,7 +7,7 @@ EPSILON = 1e-6
 
 
 class RMSNorm(nn.Module):
-    """`gain * x / sqrt(mean(x^2) + 1e-6)` over the last axis; zero stays zero."""
+    """The norm `gain * x / sqrt(mean(x^2) + 1e-6)` over the last axis; zero stays zero."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ def population_moments(
     step: float = 1.0,
     tolerance: float = 1e-10,
 ) -> Tensor:
-    """The moments E[z_t conj(z_{t-lag})] of modes (...) driven by noise with this spectrum: complex (..., lags).
+    """The moments E[z_t conj(z_{t-lag})] of modes (...), complex (..., lags), driven by a process with this spectrum.
 
     The integral of |H|^2 f e^{i lag theta} by the periodic trapezoid rule, which converges geometrically; the grid is
     doubled until two results agree to `tolerance`, relative to the energy.
@@ -63,7 +63,7 @@ def population_moments(
 def noise_floor(
     pole: Tensor | complex, variance: float = 1.0, *, direction_power: float = 2.0, step: float = 1.0
 ) -> Tensor:
-    """The energy that white feature noise adds to a mode: nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2).
+    """The energy that isotropic white feature noise adds to a mode: nu = variance * ||c||^2 |gain|^2 / (1 - |p|^2).
 
     `direction_power` is ||c||^2 of c = a + ib, 2 for the frame's orthonormal pair.
     """

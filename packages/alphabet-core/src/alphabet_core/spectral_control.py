@@ -26,7 +26,7 @@ LAG = 5
 
 
 def draw_paths(count: int, length: int, eps: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """`count` paths (count, length, 1) of alternating class, and their labels (count,)."""
+    """The paths (count, length, 1) of alternating class, and their labels (count,)."""
     total, difference = math.sqrt(1.0 + eps), math.sqrt(1.0 - eps)
     a, b = (total + difference) / 2.0, (total - difference) / 2.0
     noise = torch.randn(count, length + LAG, generator=generator)

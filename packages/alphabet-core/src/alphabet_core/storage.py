@@ -20,7 +20,7 @@ FORMAT = "alphabet-core/1"
 
 
 def save(model: Alphabet, path: str | Path) -> Path:
-    """Write the model to `path` and return it; all or nothing, so that a crash leaves an older file as it was."""
+    """Write the model to `path` and return that path; all or nothing: a crash leaves an older file as it was."""
     if any(isinstance(bank.frame, FixedFrame) for bank in model.banks()):
         raise AlphabetError("model is a frozen copy, whose frames cannot train again; save the model it was made from")
     config = json.dumps(model.config.to_dict(), sort_keys=True)

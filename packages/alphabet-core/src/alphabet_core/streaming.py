@@ -91,7 +91,7 @@ class StreamingAlphabet:
         observed: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> Self:
-        """Append a chunk (batch, n, channels), n >= 0, with its masks."""
+        """Append a chunk (batch, n, channels), n >= 0, with its masks, and return the stream."""
         if time_delta is not None:
             raise AlphabetError(NO_CLOCK)
         if isinstance(values, Tensor) and tuple(values.shape) == (self.batch, 0, self.model.config.channels):
@@ -139,7 +139,7 @@ class StreamingAlphabet:
         return named
 
     def restore(self, state: dict[str, Tensor]) -> Self:
-        """Continue from what `state` returned, on a stream of the same model and batch."""
+        """Continue from what `state` returned, on a stream of the same model and batch, and return the stream."""
         blank = {f"{i}.{f.name}": getattr(b, f.name) for i, b in enumerate(self._initial()) for f in fields(b)}
         if set(state) != {"tokens", *blank}:
             raise AlphabetError(f"state must have the entries {sorted({'tokens', *blank})}; got {sorted(state)}")

@@ -22,7 +22,7 @@ COVERED_MODULES = {Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, 
 
 
 class FusedDispatch(ABC):
-    """Runs an `alphabet` by fused kernels where they apply and by the reference elsewhere, and says which."""
+    """What runs its `alphabet` by fused kernels where they apply and by the reference elsewhere, and says which."""
 
     alphabet: Alphabet
 

@@ -13,7 +13,7 @@ WARM_UPS = 3
 
 
 class Capture(Protocol):
-    """A way to turn work into something that can be replayed."""
+    """A function that turns work into something that can be replayed."""
 
     def __call__(self, run: Run, changed: list[Tensor]) -> Run:
         """A function that does what `run` does; the tensors in `changed`, which `run` writes, keep their values."""
@@ -54,6 +54,6 @@ def warm_up(run: Run, changed: list[Tensor]) -> None:
 
 @torch.no_grad()
 def restore(tensors: list[Tensor], values: list[Tensor]) -> None:
-    """Copy earlier values back into tensors."""
+    """Copy earlier values back into the tensors that held them."""
     for tensor, value in zip(tensors, values, strict=True):
         tensor.copy_(value)
