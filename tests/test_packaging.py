@@ -9,7 +9,9 @@ from alphabet_testing.places import ROOT
 
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 # Names of things that a reader of this repository does not have.
-ELSEWHERE = re.compile(r"\bSPEC(\.md)?\b section|\bSPEC\.md\b|\.\./shared\b|DEVELOPERS\.md")
+ELSEWHERE = re.compile(r"\bSPEC\b|\.\./shared\b|DEVELOPERS\.md")
+# The accepted ledger carries hashes of these two; their wording is frozen until evidence hashes values, not bytes.
+FROZEN = ("designs.toml", "tolerances.toml")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def test_no_file_points_outside_the_repository():
     pointing = [
         f"{name}: {line.strip()}"
         for name in names
-        if name != "tests/test_packaging.py" and (ROOT / name).exists()
+        if name != "tests/test_packaging.py" and not name.endswith(FROZEN) and (ROOT / name).exists()
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
         if ELSEWHERE.search(line)
     ]

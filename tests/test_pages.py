@@ -75,6 +75,7 @@ def test_continuous_integration_runs_the_readmes_command():
     assert script.stdout.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_a_package_loads_only_what_it_declares(package):
     code = (

@@ -51,6 +51,8 @@ def print_phase(design: Design, phase: str, rows: dict[str, ExploredRow], titles
             f"  {titles[family]:12s} {1e3 * each['seconds']['B']:9.2f} ms  {each['ratio']:7.2f}x  "
             f"{rows[family].execution}"
         )
+        for name, reason in rows[family].left_out.items():
+            print(f"  {'':12s} not tried: {name}: {reason}")
     ratios = [each["ratio"] for each in found.values()]
     mean = geometric_mean(ratios)
     faster = sum(ratio > 1.0 for ratio in ratios)

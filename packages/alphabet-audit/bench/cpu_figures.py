@@ -11,7 +11,7 @@ from alphabet_audit.designs import Designs
 from alphabet_audit.timing import PROTOCOL, calibrate_repeats, count_repeats
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_cpu import CpuRuntime, CpuStream
-from alphabet_cpu.lanes import LANES, load, store
+from alphabet_cpu.kernels.lanes import LANES, load, store
 from numba import njit
 
 LENGTHS = (512, 4096, 32768, 262144)

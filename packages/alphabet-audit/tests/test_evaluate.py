@@ -37,6 +37,14 @@ PLANTED = [
 DAMAGED = [(name, damage, number) for name, (damage, places) in DAMAGE.items() for number in range(1, places + 1)]
 
 
+def cases(faults):
+    """Faults as parameters of tests; every fourth is part of the quick loop."""
+    return [
+        pytest.param(*fault, id=f"{fault[0]} {fault[2]}", marks=[pytest.mark.slow] if place % 4 else [])
+        for place, fault in enumerate(faults)
+    ]
+
+
 @pytest.fixture(scope="module")
 def evidence(whole_run):
     return read_run(whole_run, FILES)
@@ -71,7 +79,7 @@ def test_evidence_written_anew_without_a_fault_passes(pickled, declarations, tmp
     assert evaluate(tmp_path, declarations).status == "pass"
 
 
-@pytest.mark.parametrize(("name", "plant", "number"), PLANTED, ids=[f"{name} {n}" for name, _, n in PLANTED])
+@pytest.mark.parametrize(("name", "plant", "number"), cases(PLANTED))
 def test_an_edit_is_caught_although_the_chain_holds(name, plant, number, evidence, pickled, declarations):
     """In memory: the evaluator's own judgement, without writing and reading again what the fault did not touch."""
     edited = pickle.loads(pickled)
@@ -85,7 +93,7 @@ def test_an_edit_is_caught_although_the_chain_holds(name, plant, number, evidenc
 WRITTEN = PLANTED[::5]  # of every kind of record, and of the manifest
 
 
-@pytest.mark.parametrize(("name", "plant", "number"), WRITTEN, ids=[f"{name} {n}" for name, _, n in WRITTEN])
+@pytest.mark.parametrize(("name", "plant", "number"), cases(WRITTEN))
 def test_an_edit_on_disk_is_judged_as_in_memory(name, plant, number, pickled, declarations, tmp_path):
     edited = pickle.loads(pickled)
     plant(edited, number)
@@ -96,7 +104,7 @@ def test_an_edit_on_disk_is_judged_as_in_memory(name, plant, number, pickled, de
     assert [reason.removeprefix(f"{tmp_path}/") for reason in found.reasons] == list(judged.reasons)
 
 
-@pytest.mark.parametrize(("name", "damage", "number"), DAMAGED, ids=[f"{name} {n}" for name, _, n in DAMAGED])
+@pytest.mark.parametrize(("name", "damage", "number"), cases(DAMAGED))
 def test_damaged_bytes_are_caught(name, damage, number, whole_run, evidence, declarations, tmp_path):
     content = (whole_run / RECORDS).read_bytes()
     damaged = damage(content, number)

@@ -40,16 +40,24 @@ def refuse(model, batch, phase):
 
 
 @pytest.mark.parametrize("phase", ["inference", "step"])
-def test_the_fastest_execution_is_not_chosen_if_it_is_wrong(tiny, phase):
+def test_the_fastest_execution_ends_the_comparison_if_it_is_wrong(tiny, phase):
     bench, (design,) = DeviceBench(tiny, cpu_runtime()), tiny.designs.designs
     wrong, right = Execution("conv1d", "wrong", do_nothing), Execution("conv1d", "eager", run_eagerly)
-    unavailable = Execution("conv1d", "unavailable", refuse)
+    with pytest.raises(AuditError, match="cnn1d, conv1d, wrong, disagrees with its reference"):
+        choose_arm(bench, FastForward(), Row(design, "cnn1d", phase), [wrong, right])
+
+
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_an_execution_that_fails_is_left_out_with_its_reason(tiny, phase):
+    bench, (design,) = DeviceBench(tiny, cpu_runtime()), tiny.designs.designs
+    unavailable, right = Execution("conv1d", "unavailable", refuse), Execution("conv1d", "eager", run_eagerly)
     row = Row(design, "cnn1d", phase)
-    name, arm = choose_arm(bench, FastForward(), row, [wrong, unavailable, right])
+    name, arm, left_out = choose_arm(bench, FastForward(), row, [unavailable, right])
     assert name == right.name
     assert arm.call() is not None
-    with pytest.raises(AuditError, match="no execution of cnn1d runs here and agrees with its reference"):
-        choose_arm(bench, FastForward(), row, [wrong, unavailable])
+    assert left_out == {unavailable.name: "RuntimeError: needs what is not here"}
+    with pytest.raises(AuditError, match="no execution of cnn1d runs here .* needs what is not here"):
+        choose_arm(bench, FastForward(), row, [unavailable])
 
 
 def test_an_alphabet_that_is_wrong_is_not_compared(tiny):

@@ -19,7 +19,7 @@ SEEDS, MORE_SEEDS = (7, 11, 19), (23, 31, 43, 47, 59)
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("name", "loader", "least"), CASES)
-def test_mean_balanced_test_accuracy_of_three_seeds(name, loader, least):
+def test_mean_balanced_test_accuracy_over_seeds(name, loader, least):
     (train, train_labels), (test, test_labels) = read_dataset(loader)
     scores = []
     for seed in (*SEEDS, *MORE_SEEDS):

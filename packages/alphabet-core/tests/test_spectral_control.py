@@ -33,6 +33,7 @@ def threads_restored():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("threads_restored")
 def test_the_command_prints_a_result_and_writes_it(tmp_path, capsys):
     main(["--eps", "0.8", "--epochs", "1", "--seeds", "23", "--length", "32", "--json", str(tmp_path / "out.json")])

@@ -48,9 +48,10 @@ def test_complete_step_speed(benchmark, anchor):
 def test_stream_speed(benchmark, anchor):
     stream = StreamingAlphabet(anchor[0])
     benchmark.pedantic(stream.feed, (torch.randn(1, 1, 2),), rounds=50, warmup_rounds=20)
-    assert stream.tokens >= 1  # one call where benchmarks are switched off, as they are beside other workers
+    assert stream.tokens == (1 if benchmark.disabled else 70)  # they are switched off beside other workers
 
 
+@pytest.mark.slow
 def test_time_is_linear_in_length(anchor):
     model, values = anchor
     short, long = values[:2].repeat(1, 4, 1), values[:2].repeat(1, 32, 1)

@@ -35,6 +35,7 @@ def test_any_chunking_equals_the_whole_pass_on_every_prefix(variant, seed, sizes
         torch.testing.assert_close(stream.describe(), whole, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_token_by_token_in_float32_over_a_long_sequence():
     model = build_model(width=16, modes=8, dtype=torch.float32)
     values, _, _ = draw(1, 700, batch=1, dtype=torch.float32)

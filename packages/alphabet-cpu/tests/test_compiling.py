@@ -128,6 +128,22 @@ def test_a_process_that_ends_while_it_writes_leaves_nothing_stale_behind(tmp_pat
     assert KernelFile(tmp_path, "f", "old sources").load(FLOAT) is None
 
 
+def test_a_process_of_older_sources_never_overwrites_newer_code(tmp_path, monkeypatch):
+    KernelFile(tmp_path, "f", "new sources").save(FLOAT, "new code")
+    with monkeypatch.context() as patch:  # it began before the sources changed, and ends before it writes the index
+        patch.setattr(KernelFile, "_save_index", lambda *_: (_ for _ in ()).throw(OSError("planted")))
+        with pytest.raises(OSError, match="planted"):
+            KernelFile(tmp_path, "f", "old sources").save(FLOAT, "old code")
+    assert KernelFile(tmp_path, "f", "new sources").load(FLOAT) == "new code"
+
+
+def test_functions_that_differ_in_their_bytecode_have_files_of_their_own(tmp_path):
+    kept = KernelFile(tmp_path, "f", "stamp")
+    kept.save(FLOAT, "code 1")
+    kept.save((*FLOAT[:2], "other bytecode"), "code 2")
+    assert kept.load(FLOAT) == "code 1"
+
+
 def test_two_processes_that_write_at_once_do_not_mix_up_their_code(tmp_path, monkeypatch):
     one, other = KernelFile(tmp_path, "f", "stamp"), KernelFile(tmp_path, "f", "stamp")
     with monkeypatch.context() as patch:  # neither sees what the other has written

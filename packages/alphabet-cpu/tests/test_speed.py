@@ -1,6 +1,7 @@
 """Benchmarks of the kernels, and ratios of times that hold on any machine."""
 
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -64,6 +65,7 @@ def test_a_token_in_a_stream_is_much_faster_than_the_cores(anchor):
     assert interleaved_ratio(lambda: core.feed(token), push_twenty, rounds=99) > 3.0  # one against twenty; measured: 15
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_time_is_linear_in_length(anchor):
     model, values, _ = anchor
@@ -91,7 +93,8 @@ def test_a_second_thread_does_not_hold_up_one_long_sequence(anchor):
 
     try:
         with value_checks(False):
-            ratio = interleaved_ratio(lambda: run(1), lambda: run(2), rounds=9)
+            # By the wall clock: waiting for each other is what is measured.
+            ratio = interleaved_ratio(lambda: run(1), lambda: run(2), rounds=9, clock=time.perf_counter)
     finally:
         torch.set_num_threads(threads)
     # Measured on two free cores: 1.8. Where other work takes them the threads wait for each other, and on a single core

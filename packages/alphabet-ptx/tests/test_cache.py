@@ -298,3 +298,12 @@ def test_tritons_own_cache_is_left_alone(folder, load_source, monkeypatch, tmp_p
     assert not theirs.exists()
     assert os.environ["TRITON_CACHE_DIR"] == str(theirs)
     assert triton.knobs.cache.dir == str(theirs)
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch):
+    for name in (cache.VARIABLE, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(
+        Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("Could not determine home directory."))
+    )
+    assert cache.folder() is None

@@ -62,10 +62,15 @@ def check_update(model, device):
     return {f"{name} moved": error for name, error in errors(fused, plain).items() if "tangent" not in name}
 
 
-@pytest.mark.slow
+# The smallest case is part of the quick loop: a kernel that computes something else is noticed there too.
 @pytest.mark.parametrize(
     ("sizes", "length", "masks"),
-    [(SIZES, LENGTH, "none"), (SIZES, LENGTH, "both"), *((sizes, length, "both") for sizes, length in WIDTHS)],
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] if number else [])
+        for number, case in enumerate(
+            [*((sizes, length, "both") for sizes, length in WIDTHS), (SIZES, LENGTH, "none"), (SIZES, LENGTH, "both")]
+        )
+    ],
 )
 def test_everything_is_the_references(sizes, length, masks):
     device = PtxDevice()

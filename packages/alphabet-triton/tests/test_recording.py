@@ -161,6 +161,7 @@ def test_a_whole_step_on_fake_tensors():
     assert adamw.scalars["N"] == sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_every_configuration_of_the_head_is_listed():
     listed = [launch.blocks for launch in list_configurations() if launch.name == "head_bwd_kernel"]
     for modes in range(1, 200):

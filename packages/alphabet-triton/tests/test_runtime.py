@@ -123,6 +123,7 @@ def test_every_argument_of_every_launch_is_a_parameter_of_its_kernel(masked):
         assert sorted(given) == sorted(launch.kernel.arg_names), launch.name
 
 
+@pytest.mark.slow
 def test_without_triton_the_package_imports_and_says_what_is_missing():
     code = (
         "import sys; sys.modules['triton'] = None; import importlib.util as u; find = u.find_spec\n"

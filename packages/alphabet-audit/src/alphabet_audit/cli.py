@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -42,7 +42,9 @@ def parity(audit: Audit = None, out: Out = None) -> None:
     console = wide_console()
     declarations, device = read_declarations(audit), choose_device(None)
     require_plain_float32()
-    manifest = make_manifest("parity", device, describe_environment(device), declarations)
+    environment = describe_environment(device)
+    warn_without_commit(console, environment)
+    manifest = make_manifest("parity", device, environment, declarations)
     out = out or RUNS / f"parity-{manifest['created'].replace(':', '')}"
     with (
         Evidence(out, manifest, declarations.contents) as evidence,
@@ -88,12 +90,13 @@ def ledger(
     bench = DeviceBench(declarations, ledger_runtime(device), compiled=compiled)
     require_plain_float32()
     console.print(f"{len(plan.rows)} rows on {device}, evidence in {out}", highlight=False)
+    environment = describe_environment(device)
+    warn_without_commit(console, environment)
     with console.status("counting parameters"):
         cells = bench.describe_cells(plan.designs)
     manifest = make_manifest(
-        "ledger", device, describe_environment(device), declarations,
-        plan=plan.to_record(), cells=cells, compiled=compiled,
-    )  # fmt: skip
+        "ledger", device, environment, declarations, plan=plan.to_record(), cells=cells, compiled=compiled
+    )
     clock = CudaClock() if device == "cuda" else MonotonicClock()
     with (
         Evidence(out, manifest, declarations.contents) as evidence,
@@ -136,6 +139,16 @@ def compare(first: Run, second: Run, audit: Audit = None) -> None:
     for line in comparison.remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     console.print(comparison_table(comparison))
+
+
+def warn_without_commit(console: Console, environment: dict[str, Any]) -> None:
+    """Say before a run, rather than after it, that its evidence cannot pass without a commit."""
+    if environment["git"] is None:
+        console.print(
+            "these sources are not from a checkout, so no commit is recorded: the results below hold, but "
+            "`alphabet-audit evaluate` passes only runs from a checkout",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 def wide_console() -> Console:

@@ -100,6 +100,25 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+def find_lock() -> Callable[[int, Path], None]:
+    """A function that locks an open file of a run's folder; an error where the system has none."""
+    try:
+        import fcntl  # which Windows lacks; reading evidence does not need it
+    except ImportError as error:
+        raise AuditError(
+            "this system cannot lock a run's folder (Python has no fcntl here): run parity and ledger on Linux or "
+            "macOS; evaluate, report and compare work everywhere"
+        ) from error
+
+    def lock(file: int, folder: Path) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AuditError(f"another process is writing to {folder}; wait for it or choose another --out") from error
+
+    return lock
+
+
 class Evidence:
     """A run's folder, open for appending by one process at a time.
 
@@ -113,13 +132,14 @@ class Evidence:
         self.folder = folder
         self._sync = sync
         manifest = json.loads(encode(manifest))  # as it will be read back: no tuples
+        lock = find_lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(folder / RECORDS, os.O_RDWR | os.O_CREAT | os.O_APPEND | BINARY, 0o644)
         except OSError as error:
             raise AuditError(f"{folder} cannot be written ({error.strerror}); choose another --out") from error
         try:
-            self._lock()
+            lock(self._file, folder)
             self.resumed = (folder / MANIFEST).exists()
             self.manifest = self._same_run(manifest) if self.resumed else self._new_run(manifest, copies)
             self.records = read_records(self._read_back(), str(folder / RECORDS))
@@ -166,21 +186,6 @@ class Evidence:
         self.manifest = {**self.manifest, **sealed}
         content = json.dumps(self.manifest, indent=1, sort_keys=True).encode() + b"\n"
         write_whole(self.folder / MANIFEST, content, self._sync)
-
-    def _lock(self) -> None:
-        try:
-            import fcntl  # which Windows lacks; reading evidence does not need it
-        except ImportError as error:
-            raise AuditError(
-                "this system cannot lock a run's folder (Python has no fcntl here): run parity and ledger on Linux or "
-                "macOS; evaluate, report and compare work everywhere"
-            ) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise AuditError(
-                f"another process is writing to {self.folder}; wait for it or choose another --out"
-            ) from error
 
     def _new_run(self, manifest: Record, copies: dict[str, bytes]) -> Record:
         if os.fstat(self._file).st_size:

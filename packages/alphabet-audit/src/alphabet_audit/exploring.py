@@ -6,8 +6,7 @@ it may time fewer groups; the numbers to publish are the ledger's, whose evidenc
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from alphabet_audit.arms import AlphabetArm, FamilyArm
@@ -33,11 +32,15 @@ SCREENED_BATCHES, FAR_SLOWER = 8, 3.0
 
 @dataclass(frozen=True)
 class ExploredRow:
-    """A row that was timed: the execution of its family, and the groups' orders, repeats and seconds."""
+    """A row that was timed: the execution of its family, and the groups' orders, repeats and seconds.
+
+    left_out: why each of the family's other executions was not a choice, if it was not
+    """
 
     row: Row
     execution: str
     groups: list[Record]
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def summary(self) -> Record:
@@ -46,7 +49,7 @@ class ExploredRow:
 
     def to_record(self) -> dict[str, Any]:
         """Everything as plain values, raw samples included."""
-        return {"execution": self.execution, **self.summary, "groups": self.groups}
+        return {"execution": self.execution, "left_out": self.left_out, **self.summary, "groups": self.groups}
 
 
 def prepare_alphabet(bench: DeviceBench, design: Design, phase: str) -> AlphabetArm:
@@ -61,9 +64,8 @@ def explore_row(
     bench: DeviceBench, clock: Clock, alphabet: AlphabetArm, row: Row, protocol: Protocol = EXPLORED
 ) -> ExploredRow:
     """Time a row's family, by its fastest exact execution at this shape, against ALPHABET's arm."""
-    execution, arm = choose_arm(
-        bench, clock, row, list_executions(row.family, bench.runtime.device, compiled=bench.compiled)
-    )
+    executions = list_executions(row.family, bench.runtime.device, compiled=bench.compiled)
+    execution, arm, left_out = choose_arm(bench, clock, row, executions)
     calls = {"A": alphabet.call, "B": arm.call}
     target = protocol.target_seconds
     repeats = {name: count_repeats(calibrate_repeats(clock, call, target), target) for name, call in calls.items()}
@@ -73,37 +75,59 @@ def explore_row(
         {"number": number, "order": order, "repeats": repeats, "seconds": seconds}
         for number, order, seconds in run_groups(clock, pair, seed_of(row.key), protocol)
     ]
-    return ExploredRow(row, execution, groups)
+    return ExploredRow(row, execution, groups, left_out)
 
 
-def choose_arm(bench: DeviceBench, clock: Clock, row: Row, executions: Sequence[Execution]) -> tuple[str, FamilyArm]:
-    """The name and the arm of the fastest execution that runs on this device and agrees with its reference."""
-    promising = screen_algorithms(bench, clock, row, list(dict.fromkeys(each.algorithm for each in executions)))
+def choose_arm(
+    bench: DeviceBench, clock: Clock, row: Row, executions: Sequence[Execution]
+) -> tuple[str, FamilyArm, dict[str, str]]:
+    """The name and the arm of the fastest execution, and why others were left out.
+
+    An execution that runs but disagrees with its reference is an error: timing the next one would hide it.
+    """
+    left_out = screen_algorithms(bench, clock, row, list(dict.fromkeys(each.algorithm for each in executions)))
     fastest: dict[Execution, float] = {}
     for execution in executions:
-        if execution.algorithm in promising:
-            with suppress(Exception):  # this device cannot run it
-                call = bench.family_arm(row, execution).call
-                first = clock.measure(call, 1)
-                if execution.mode == EAGER and first > FAR_SLOWER * min(fastest.values(), default=math.inf):
-                    fastest[execution] = first  # no more samples; a first compiled call says nothing, it compiles
-                    continue
-                clock.settle()
-                fastest[execution] = min(clock.measure(call, 1) for _ in range(SAMPLES))
-    for execution in sorted(fastest, key=lambda each: fastest[each]):
-        arm = bench.family_arm(row, execution)  # a new one, since a step that was sampled has moved its model
-        if judge(arm.check()) == PASS:
-            return execution.name, arm
-    raise AuditError(f"no execution of {row.family} runs here and agrees with its reference at {row.key}")
+        if execution.algorithm in left_out:
+            continue
+        try:
+            call = bench.family_arm(row, execution).call
+            first = clock.measure(call, 1)
+            if execution.mode == EAGER and first > FAR_SLOWER * min(fastest.values(), default=math.inf):
+                fastest[execution] = first  # no more samples; a first compiled call says nothing, it compiles
+                continue
+            clock.settle()
+            fastest[execution] = min(clock.measure(call, 1) for _ in range(SAMPLES))
+        except Exception as error:
+            left_out[execution.name] = describe_error(error)
+    if not fastest:
+        raise AuditError(f"no execution of {row.family} runs here at {row.key}: {left_out}")
+    chosen = min(fastest, key=lambda each: fastest[each])
+    arm = bench.family_arm(row, chosen)  # a new one, since a step that was sampled has moved its model
+    if judge(arm.check()) != PASS:
+        raise AuditError(f"{row.family}, {chosen.name}, disagrees with its reference at {row.key}")
+    return chosen.name, arm, left_out
 
 
-def screen_algorithms(bench: DeviceBench, clock: Clock, row: Row, algorithms: Sequence[str]) -> set[str]:
-    """The algorithms of which a call on a part of the batch is not far slower than the fastest one's."""
+def screen_algorithms(bench: DeviceBench, clock: Clock, row: Row, algorithms: Sequence[str]) -> dict[str, str]:
+    """Why algorithms are not tried on the whole batch: they fail on a part of it, or are far slower than another."""
     shape = replace(row.design.shape, batch=math.ceil(row.design.shape.batch / SCREENED_BATCHES))
     part = Row(Design(row.design.sizing, shape), row.family, row.phase)
     seconds: dict[str, float] = {}
+    left_out: dict[str, str] = {}
     for algorithm in algorithms:
-        with suppress(Exception):  # this device cannot run it
+        try:
             call = bench.family_arm(part, Execution(algorithm, EAGER, run_eagerly)).call
             seconds[algorithm] = min(clock.measure(call, 1) for _ in range(2))
-    return {name for name, found in seconds.items() if found <= FAR_SLOWER * min(seconds.values())}
+        except Exception as error:
+            left_out[algorithm] = describe_error(error)
+    for algorithm, found in seconds.items():
+        times = found / min(seconds.values())
+        if times > FAR_SLOWER:
+            left_out[algorithm] = f"{times:.1f} times as slow as another at {shape}"
+    return left_out
+
+
+def describe_error(error: Exception) -> str:
+    """The error in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -37,14 +37,13 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no type
     """Where one function's compiled code is kept, safe for processes that compile at the same time.
 
     Numba's own writes the index first and numbers the data files. A process that looks in between finds the fresh index
-    and, under the same number, code that was compiled from older sources. Here data comes first, and a digest of what
-    it was compiled for is in the name of its file.
+    and, under the same number, code that was compiled from older sources. Here data comes first, and the name of its
+    file is a digest of what it was compiled from and for: no other code is ever written there.
     """
 
     def save(self, key: tuple[Any, Any, Any], data: Any) -> None:
         """Keep compiled code; `key` holds the argument types, the processor, and a digest of the bytecode."""
-        arguments, processor, _ = key
-        digest = hashlib.sha256(repr((arguments, processor)).encode()).hexdigest()
+        digest = hashlib.sha256(repr((self._source_stamp, key)).encode()).hexdigest()
         name = self._data_name(int(digest[:12], 16))
         self._save_data(name, data)
         self._save_index({**self._load_index(), key: name})

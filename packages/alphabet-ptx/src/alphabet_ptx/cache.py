@@ -22,12 +22,19 @@ _SUFFIX = ".entry"
 
 
 def folder() -> Path | None:
-    """The folder of the entries: that of the environment variable ALPHABET_PTX_CACHE, None if it says "off"."""
+    """The folder of the entries: that of the environment variable ALPHABET_PTX_CACHE, else the user's.
+
+    None if the variable says "off", or if nobody knows where the user's home is: then nothing is kept.
+    """
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return None if chosen == "off" else Path(chosen)
-    user = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user) if user else Path.home() / ".cache") / "alphabet-ptx"
+    if user := os.environ.get("XDG_CACHE_HOME"):
+        return Path(user) / "alphabet-ptx"
+    try:
+        return Path.home() / ".cache" / "alphabet-ptx"
+    except RuntimeError:  # as in a container whose user has no entry and no HOME
+        return None
 
 
 def digest(*parts: str | bytes) -> str:

@@ -14,7 +14,7 @@ _memo = LaunchMemo()
 def compile_launch(launch, arch="sm_89"):
     """The launch's kernel, compiled as Triton would for this call; each configuration once per process."""
     blocks = launch.blocks
-    key = (*configuration(launch), arch)
+    key = (*configuration(launch), *signature(launch).items(), arch)
     if key not in _compiled:
         _compiled[key] = compile_kernel(
             launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,

@@ -78,4 +78,5 @@ def list_changes(tensors: Mapping[str, Tensor], before: Mapping[str, bytes]) -> 
 
 def byte_view(tensor: Tensor) -> np.ndarray:
     """The bytes of a contiguous tensor, as an array that writes through to it."""
+    assert tensor.is_contiguous()  # the bytes of any other tensor would be a copy's
     return tensor.detach().numpy().reshape(-1).view(np.uint8)
