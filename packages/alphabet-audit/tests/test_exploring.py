@@ -56,7 +56,7 @@ def test_an_execution_that_fails_is_left_out_with_its_reason(tiny, phase):
     assert name == right.name
     assert arm.call() is not None
     assert left_out == {unavailable.name: "RuntimeError: needs what is not here"}
-    with pytest.raises(AuditError, match="no execution of cnn1d runs here .* needs what is not here"):
+    with pytest.raises(AuditError, match=r"no execution of cnn1d runs here .* needs what is not here"):
         choose_arm(bench, FastForward(), row, [unavailable])
 
 
