@@ -15,7 +15,7 @@ from alphabet_audit.results import Results, read_results
 
 @dataclass(frozen=True)
 class Change:
-    """A row in two runs.
+    """What changed in one row from a first run to a second.
 
     before, after: its ratios, None where it was not timed; clear: whether their intervals do not overlap;
     seconds: ALPHABET's times per call in both runs

@@ -1,4 +1,4 @@
-"""From raw samples to the ledger's numbers: the functions that ledger, evaluator and report all use."""
+"""The ledger's numbers, computed from raw samples by the functions that ledger, evaluator and report all use."""
 
 import math
 import statistics

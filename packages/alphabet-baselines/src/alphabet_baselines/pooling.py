@@ -1,4 +1,4 @@
-"""From a trajectory to one vector: what the linear head of every family reads."""
+"""Pooling: a trajectory summarized in one vector, which the linear head of every family reads."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Which calls the fused kernels cover, and in words why the reference runs the others."""
+"""Dispatch: the calls that this package's kernels cover, and in words why the reference runs the others."""
 
 from alphabet_core import Alphabet
 from alphabet_core.fused import call_fallback_reason, model_fallback_reason

@@ -1,4 +1,4 @@
-"""Which calls the kernels cover, and in words why they do not cover a call."""
+"""Dispatch: the calls that this package's kernels cover, and in words why the reference runs the others."""
 
 from alphabet_core.fused import FusedDispatch, call_fallback_reason, model_fallback_reason
 from torch import Tensor

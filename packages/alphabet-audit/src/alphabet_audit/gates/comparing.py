@@ -1,4 +1,4 @@
-"""From three results, the runtime's, plain torch's in float32 and the reference's in float64, to a reading."""
+"""Comparisons of three results, the runtime's, plain torch's in float32 and the reference's in float64: readings."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Which calls a fused runtime covers; the reference runs the others, and the reason is given in words."""
+"""Dispatch: the calls that a fused runtime covers; the reference runs the others, and the reason is given in words."""
 
 from abc import ABC, abstractmethod
 

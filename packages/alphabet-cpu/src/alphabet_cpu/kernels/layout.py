@@ -70,7 +70,7 @@ class FoldedWeights(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A model's weights.
+    """A model's weights in the form that kernels read: folded, packed into one array, and the head beside it.
 
     packed: the folded weights one after the other, which `unpack` takes apart
     head (K, 14 M), bias (K,): the affine head as it is

@@ -1,4 +1,4 @@
-"""From gradients to the next parameters: clipping and AdamW in one pass each, and the frames' constraint."""
+"""The optimizer's kernels: clipping and AdamW in one pass each, and the constraint that keeps frames orthonormal."""
 
 import numpy as np
 from alphabet_core.fused import CLIP_EPSILON, AdamWSettings
