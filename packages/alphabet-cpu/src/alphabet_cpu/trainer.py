@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from alphabet_core import RECIPES, Alphabet, Recipe, read_sequence
+from alphabet_core import read_sequence
 from alphabet_core.fused import TANGENT_SCALE, FusedTrainer, read_adamw_settings
 from torch import Tensor, nn
 
@@ -27,16 +27,7 @@ class CpuTrainer(FusedTrainer):
     the kernels do not cover; `path(...)` says which of the two runs a call, and why.
     """
 
-    def __init__(
-        self,
-        model: Alphabet,
-        recipe: Recipe = RECIPES["B"],
-        *,
-        loss: str = "cross_entropy",
-        microbatch: int | None = None,
-    ) -> None:
-        super().__init__(model, recipe, loss=loss, microbatch=microbatch)
-        self._threads: int | None = None
+    _threads: int | None = None  # within a step, how many its kernels may take
 
     def __call__(
         self,
