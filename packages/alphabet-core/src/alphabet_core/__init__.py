@@ -6,11 +6,14 @@ lift, norm, frame, poles, scan, moments, head           the steps that model.py 
 pairs       complex numbers as pairs of reals           streaming    StreamingAlphabet: token by token
 attribution margins as exact sums over poles            plots        pictures of poles and predictions
 bounds      guarantees uniform in the input             spectra      population moments of known spectra
-training    TrainingStep, recipes, fit                  storage      save and load
-export      frozen copies, torch.export, ONNX           fused        the contract with fused runtimes
+training    TrainingStep, recipes, fit                  early_stopping  fit with validation and a checkpoint
+examples    sequences with their targets                adaptation   lifts started on the data
+storage     save and load                               export       frozen copies, torch.export, ONNX
+fused       the contract with fused runtimes
 definition  Algorithm 1 as plain loops                  spectral_control  the moment-matched diagnostic
 """
 
+from alphabet_core.adaptation import adapt
 from alphabet_core.attribution import (
     Attribution,
     attribute,
@@ -29,7 +32,9 @@ from alphabet_core.bounds import (
     stream_bound,
 )
 from alphabet_core.config import VARIANTS, AlphabetConfig
+from alphabet_core.early_stopping import DivergedError, Fitted, fit_validated, predict_examples
 from alphabet_core.errors import AlphabetError
+from alphabet_core.examples import Examples
 from alphabet_core.export import export_onnx, export_program, freeze
 from alphabet_core.model import Alphabet
 from alphabet_core.plots import plot_poles, plot_prediction
@@ -48,10 +53,14 @@ __all__ = [
     "AlphabetConfig",
     "AlphabetError",
     "Attribution",
+    "DivergedError",
+    "Examples",
+    "Fitted",
     "Recipe",
     "Sequence",
     "StreamingAlphabet",
     "TrainingStep",
+    "adapt",
     "ar_spectrum",
     "attribute",
     "descriptor_bound",
@@ -59,6 +68,7 @@ __all__ = [
     "export_onnx",
     "export_program",
     "fit",
+    "fit_validated",
     "freeze",
     "frequency_response",
     "load",
@@ -72,6 +82,7 @@ __all__ = [
     "plot_prediction",
     "pole_mask",
     "population_moments",
+    "predict_examples",
     "rank_poles",
     "read_sequence",
     "retain",

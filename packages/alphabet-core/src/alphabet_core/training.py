@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphabet_core.errors import AlphabetError
+from alphabet_core.examples import Examples
 from alphabet_core.sequence import check_indices, check_lengths, values_checked
 
 
@@ -167,19 +168,22 @@ def fit(
 
     `side_inputs` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
     """
-    present = {name: tensor for name, tensor in side_inputs.items() if tensor is not None}
-    check_lengths(values, targets=targets, **present)
+    examples = Examples(values, targets, **side_inputs)
     order = torch.Generator().manual_seed(seed)
     step.model.train()
     losses = []
     for epoch in range(epochs):
-        total = 0.0
-        for index in torch.randperm(len(values), generator=order).split(step.recipe.batch_size):
-            index = index.to(values.device)
-            given = {name: tensor[index] for name, tensor in present.items()}
-            total += float(step(values[index], targets[index], **given)) * len(index)
-        losses.append(total / len(values))
+        losses.append(shuffled_epoch(step, examples, order))
         if on_epoch is not None:
             on_epoch(epoch, losses[-1])
     step.model.eval()
     return losses
+
+
+def shuffled_epoch(step: TrainingStep, examples: Examples, order: torch.Generator) -> float:
+    """Train on every example once, in minibatches of the recipe's size; return the mean loss."""
+    total = 0.0
+    for rows in torch.randperm(len(examples), generator=order).split(step.recipe.batch_size):
+        batch = examples.take(rows.to(examples.values.device))
+        total += float(step(batch.values, batch.targets, **batch.side_inputs())) * len(rows)
+    return total / len(examples)

@@ -1,0 +1,87 @@
+"""Lifts started on the data: random filters, each scaled and biased so that its feature tells training series apart.
+
+An extension of the paper, which starts every lift the same way whatever the data are. The evidence is in
+docs/initial-values.md.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from alphabet_core.errors import AlphabetError
+from alphabet_core.grid import Grid, make_grid
+from alphabet_core.lift import Lift
+from alphabet_core.model import Alphabet
+from alphabet_core.sequence import Sequence, read_sequence
+
+SERIES = 8  # so many series are looked at, or all where there are fewer
+KERNEL_SPREAD = 0.5
+ZERO_MEAN_SHARE = 0.7  # of the filters, so many do not see a constant
+SHARPNESS = (0.5, 2.0)  # the deviation of a filtered signal in front of its SiLU: from nearly linear to a soft switch
+
+
+@torch.no_grad()
+def adapt(
+    model: Alphabet,
+    values: Tensor,
+    *,
+    seed: int,
+    time_delta: Tensor | None = None,
+    observed: Tensor | None = None,
+    valid: Tensor | None = None,
+) -> None:
+    """Draw the projection and the lifts of a fresh model anew, fitted to a few training series (N, T, C), in place.
+
+    Filters are drawn at random; then each is scaled to a deviation drawn from `SHARPNESS` over those series, and its
+    bias is minus a random quantile of what it gives, so that some feature switches at every level of the signal.
+    """
+    if not isinstance(model, Alphabet):
+        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
+    draw = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(values), generator=draw)[:SERIES].to(values.device)
+    given = {"time_delta": time_delta, "observed": observed, "valid": valid}
+    side_inputs = {name: None if tensor is None else tensor[chosen] for name, tensor in given.items()}
+    sequence = read_sequence(values[chosen], channels=model.config.channels, like=model.project.weight, **side_inputs)
+    grid, keep, direct = make_grid(sequence), sequence.keep_valid, model.direct
+
+    model.project.weight.copy_(_normal(model.project.weight, model.config.channels**-0.5, draw))
+    projected = model.project(sequence.values)
+    _adapt_lift(direct.lift, projected, grid, sequence, draw)
+    if model.cascaded is None:
+        return
+    stream = lifted = keep(direct.lift(projected, grid))
+    if model.synthesis is not None:
+        normed, frame = direct.norm(lifted), direct.frame()
+        states = direct.transport(normed @ frame, sequence.available, grid, model.scan)
+        stream = model.synthesis(lifted, states @ frame.mT, normed)
+    _adapt_lift(model.cascaded.lift, keep(stream), grid, sequence, draw)
+
+
+def _adapt_lift(lift: Lift, features: Tensor, grid: Grid, sequence: Sequence, draw: torch.Generator) -> None:
+    """Draw a lift's filters, then scale and bias each by what it gives at the valid tokens of features (B, T, D)."""
+    kernel = _normal(lift.kernel, KERNEL_SPREAD, draw)
+    balanced = _uniform(kernel[:, :1], 0.0, 1.0, draw) < ZERO_MEAN_SHARE
+    kernel -= torch.where(balanced, kernel.mean(dim=1, keepdim=True), 0.0)
+    filtered = grid.convolve(features, kernel)
+    filtered = filtered.flatten(0, 1) if sequence.valid is None else filtered[sequence.valid]  # (tokens, D)
+    if len(filtered) == 0:
+        raise AlphabetError("none of the series that were looked at has a valid token: pass series with observations")
+
+    sharpness = torch.exp(_uniform(lift.bias, math.log(SHARPNESS[0]), math.log(SHARPNESS[1]), draw))
+    spread = filtered.std(dim=0, correction=0)
+    # A filter that never moves on these series, such as one of a constant signal, keeps its scale.
+    scale = torch.where(spread > 1e-6, sharpness / spread, 1.0)
+    position = (_uniform(lift.bias, 0.0, 1.0, draw) * (len(filtered) - 1)).long()
+    quantile = (filtered * scale).sort(dim=0).values.gather(0, position.unsqueeze(0)).squeeze(0)
+    lift.kernel.copy_(kernel * scale.unsqueeze(1))
+    lift.bias.copy_(-quantile)
+
+
+def _normal(like: Tensor, spread: float, draw: torch.Generator) -> Tensor:
+    """Normal numbers, drawn on the CPU so that every device starts alike."""
+    return (spread * torch.randn(like.shape, generator=draw)).to(like)
+
+
+def _uniform(like: Tensor, low: float, high: float, draw: torch.Generator) -> Tensor:
+    return (low + (high - low) * torch.rand(like.shape, generator=draw)).to(like)
