@@ -41,7 +41,7 @@ def same_state(left, right):
 
 
 def plain_loop(step, train, validation, epochs, patience, seed):
-    """The definition: after every epoch of `fit`'s own order the validation loss, the best state by its first minimum."""
+    """The definition: the validation loss after every epoch in `fit`'s own order, the state at its first minimum."""
     order = torch.Generator().manual_seed(seed)
     losses, states = [], []
     for _ in range(epochs):

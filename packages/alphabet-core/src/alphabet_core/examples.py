@@ -1,7 +1,7 @@
 """Examples: sequences with their targets and side inputs, kept together so that rows are never mispaired."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -41,5 +41,5 @@ class Examples:
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Examples":
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Examples(**{name: None if tensor is None else change(tensor) for name, tensor in tensors.items()})
+        tensors = {"values": self.values, "targets": self.targets, **self.side_inputs()}
+        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})

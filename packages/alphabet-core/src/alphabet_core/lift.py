@@ -12,11 +12,10 @@ class Lift(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # Starts close to the identity with positive biases: the SiLU is then nearly linear in the signal, and the norm
-        # behind it does not divide the signal's amplitude away. The evidence is in docs/decisions.md.
+        # Starts as varied filters that lean towards the identity. The evidence is in docs/initial-values.md.
         centre = torch.tensor([float(offset == 0) for offset in LIFT_OFFSETS])
-        self.kernel = nn.Parameter(centre + 0.1 * torch.randn(width, len(LIFT_OFFSETS)))
-        self.bias = nn.Parameter(1.0 + 0.5 * torch.randn(width))
+        self.kernel = nn.Parameter(0.3 * centre + 0.26 * torch.randn(width, len(LIFT_OFFSETS)))
+        self.bias = nn.Parameter(0.26 * torch.randn(width))
 
     def forward(self, features: Tensor, grid: Grid) -> Tensor:  # (B, T, D) -> (B, T, D)
         return self.activate(grid.convolve(features, self.kernel))

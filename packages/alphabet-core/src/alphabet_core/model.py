@@ -33,7 +33,7 @@ class Alphabet(nn.Module):
         self.config = config
         self.scan = scan
         self.project = nn.Linear(config.channels, config.width, bias=False)
-        nn.init.normal_(self.project.weight, std=0.6 * config.channels**-0.5)
+        nn.init.normal_(self.project.weight, std=0.58 * config.channels**-0.5)
         self.direct = Bank(config)
         self.synthesis = Synthesis(config.width) if config.synthesis else None
         self.cascaded = Bank(config) if config.cascaded else None
