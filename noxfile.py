@@ -207,3 +207,17 @@ def bench_cpu(session: nox.Session) -> None:
     install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "hypothesis")
     session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
     session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)
+
+
+@nox.session
+def study(session: nox.Session) -> None:
+    """The evaluation study: `nox -s study -- run` takes minutes on embedded data; arguments go to alphabet-study."""
+    install(session, *packages())
+    session.run("alphabet-study", *(session.posargs or ["run"]))
+
+
+@nox.session(name="bench-study")
+def bench_study(session: nox.Session) -> None:
+    """The study's overhead per fit, the gain of a second worker, and every family's 18 candidates on GunPoint."""
+    install(session, *packages(), "pytest", "pytest-benchmark")
+    session.run("python", "packages/alphabet-study/bench/study_overhead.py", *session.posargs)
