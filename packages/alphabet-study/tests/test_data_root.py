@@ -6,10 +6,9 @@ import io
 import os
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from rich.console import Console
-
 from alphabet_study.data_root import (
     ABSENT,
     DIFFERS,
@@ -27,6 +26,7 @@ from alphabet_study.data_root import (
 from alphabet_study.errors import StudyError
 from alphabet_study.registry import TASKS, DataFile, Task, find_task, find_tasks
 from alphabet_study.task_table import task_table
+from rich.console import Console
 
 EMBEDDED = [task for task in TASKS.values() if task.embedded is not None]
 GUNPOINT = find_task("GunPoint")
@@ -42,7 +42,7 @@ def copied(task: Task, root: Path) -> Path:
     return (root / task.files[0].path).parent
 
 
-def archived(path: Path, members: dict[str, bytes], *, mode: str, date: int) -> Path:
+def archived(path: Path, members: dict[str, bytes], *, mode: Literal["w:gz", "w:xz"], date: int) -> Path:
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():
             entry = tarfile.TarInfo(name)
@@ -68,10 +68,10 @@ def test_the_option_wins_over_the_variable_and_nothing_means_the_embedded_sets(
 def test_a_root_that_does_not_exist_is_refused_by_the_name_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(StudyError, match="--data .*nowhere: there is no such folder"):
+    with pytest.raises(StudyError, match=r"--data .*nowhere: there is no such folder"):
         find_root(tmp_path / "nowhere")
     monkeypatch.setenv("ALPHABET_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(StudyError, match="ALPHABET_DATA=.*nowhere: there is no such folder"):
+    with pytest.raises(StudyError, match=r"ALPHABET_DATA=.*nowhere: there is no such folder"):
         find_root(None)
     assert find_root(None, create=True) == tmp_path / "nowhere"
     (tmp_path / "file").write_bytes(b"")
@@ -140,7 +140,7 @@ def test_what_is_absent_says_how_to_get_it(tmp_path: Path) -> None:
         StudyError, match=r"task Crop: its files are absent without a data root.*alphabet-study fetch Crop"
     ):
         task_folder(find_task("Crop"), None)
-    with pytest.raises(StudyError, match="task PTB-XL declares no files: .*wfdb"):
+    with pytest.raises(StudyError, match=r"task PTB-XL declares no files: .*wfdb"):
         task_folder(find_task("PTB-XL"), tmp_path)
 
 
@@ -222,9 +222,9 @@ def test_nothing_in_the_given_data_root_differs_from_what_was_declared(data_root
 def test_the_table_fits_120_columns_and_says_where_each_task_stands(tmp_path: Path) -> None:
     folder = copied(GUNPOINT, tmp_path)
     (folder / "GunPoint_TRAIN.ts").write_bytes(b"changed")
-    console = Console(width=120, file=io.StringIO())
-    console.print(task_table(find_tasks("all"), tmp_path))
-    printed = console.file.getvalue()
+    paper = io.StringIO()
+    Console(width=120, file=paper).print(task_table(find_tasks("all"), tmp_path))
+    printed = paper.getvalue()
     lines = [line.rstrip() for line in printed.splitlines()]
     rows = {task.name: next(line for line in lines if line.startswith(f"{task.name} ")) for task in TASKS.values()}
     assert max(map(len, lines)) <= 120

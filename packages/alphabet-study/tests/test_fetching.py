@@ -270,7 +270,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_silent_server_is_given_up(site: Site, tmp_path: Path) -> None:
     task = made_task(file_at(site))
     site.silent = True
-    with pytest.raises(StudyError, match="cannot be reached.*timed out"):
+    with pytest.raises(StudyError, match=r"cannot be reached.*timed out"):
         fetch(task, tmp_path, timeout=0.05)
 
 
@@ -395,6 +395,6 @@ def test_a_damaged_member_is_refused(site: Site, tmp_path: Path) -> None:
     damaged[1000] ^= 1
     site.files["/one.zip"] = bytes(damaged)
     file = DataFile(PATH, address=f"{site.address}/one.zip", member="made.csv")
-    with pytest.raises(StudyError, match="no readable zip file.*CRC"):
+    with pytest.raises(StudyError, match=r"no readable zip file.*CRC"):
         fetch(made_task(file), tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -6,7 +6,6 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-
 from alphabet_study.data_root import ABSENT, VERIFIED, find_root, locate_files, presence
 from alphabet_study.errors import StudyError
 from alphabet_study.readers import READERS
@@ -219,6 +218,24 @@ fill = { record = 7 }
 geometry = { outputs = 3 }
 sha256."Made_2.ts" = "%s"
 """ % ("0" * 64)
+
+
+LIKE = """
+[tasks.Second]
+like = "Made"
+geometry = { length = 9 }
+"""
+
+
+def test_a_task_like_another_takes_all_but_its_hashes() -> None:
+    first, second = parse_suite(DECLARATION + LIKE, "made.toml")
+    assert (second.channels, second.outputs, second.length) == (2, 3, 9)
+    assert second.files_train[1].path == "UCR/Second/Second_2.ts"
+    assert second.files_train[1].sha256 is None
+    assert (first.source, first.length) == (second.source, None)
+    for wrong in (LIKE.replace('"Made"', '"Nobody"'), LIKE.replace('"Made"', '"Second"')):
+        with pytest.raises(StudyError, match="task Second is like"):
+            parse_suite(DECLARATION + wrong, "made.toml")
 
 
 def test_defaults_ranges_and_placeholders_are_filled_in() -> None:

@@ -98,7 +98,8 @@ def forecasting(rows: int = 24, **options: Any) -> SmallSet:
     lines = [b"date,load \xb5W,OT"]  # a Latin-1 byte, as published headers have
     for row in range(rows):
         lines.append(f"2016-07-{1 + row // 24:02} {row % 24:02}:00:00,{row}.5,{-row * 0.25}".encode())
-    options = {"context": 3, "horizon": 2, "rows": [12, 6, 6], **options}
+    division = {} if "shares" in options else {"rows": [12, 6, 6]}
+    options = {"context": 3, "horizon": 2, **division, **options}
     task = declare(
         "Load", "forecasting-csv", ("load.csv",), ("load.csv",), objective="forecasting", metric="mse",
         selection_metric="mse", split="predefined", options=options,
@@ -178,10 +179,10 @@ def positions() -> SmallSet:
 
 
 def stations() -> SmallSet:
-    """Ten stations with values before and after time 150; of station 7 one variable is never observed after it."""
+    """Twenty stations with values before and after time 150; of station 7 one variable is never observed after it."""
     lines = ["ID,Time," + ",".join(f"{kind}_{i}" for kind in ("Value", "Mask") for i in range(5))]
-    for station in range(10):
-        for time in (0.1, 80.2, 150.0, 150.1, 163.5, 199.9):
+    for station in range(20):
+        for time in (80.2, 0.1, 150.0, 150.1, 163.5, 199.9):
             masks = [int((station + round(time) + i) % 3 != 0) for i in range(5)]
             if time == 163.5:
                 masks = [1, 1, 1, 1, int(station != 7)]

@@ -216,13 +216,13 @@ def _discard(part: Path) -> None:
 
 
 def _remember(tag_file: Path, headers: HTTPMessage) -> None:
-    """Keep the server's tag for this version of the file, if it is a strong one: resuming must never mix two versions."""
+    """Keep the server's tag for this version of the file, if it is a strong one: resuming must not mix two versions."""
     tag = headers.get("ETag") or ""
     if tag.startswith('"'):
         _write(tag_file, "wb", iter([tag.encode()]))
 
 
-def _silent(name: str, done: int, total: int | None) -> None:  # noqa: ARG001
+def _silent(name: str, done: int, total: int | None) -> None:
     """Report nothing."""
 
 

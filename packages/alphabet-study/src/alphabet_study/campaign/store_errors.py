@@ -43,7 +43,7 @@ def _explain(error: sqlite3.Error) -> str:
         return f"another program holds the store ({error}): close it; {KEPT}. A store belongs on a local disk"
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or type(error) is sqlite3.DatabaseError:
         return (
-            f"this file is damaged or no store ({error}); it was left as it is. Name another file, or save what can be "
+            f"this file is damaged or no store ({' '.join(str(error).split())}); it was left as it is. Name another file, or save what can be "
             "saved by `sqlite3 FILE .recover`, or import an exported CSV into a new store"
         )
     if code == sqlite3.SQLITE_CANTOPEN:

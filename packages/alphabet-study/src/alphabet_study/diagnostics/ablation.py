@@ -37,7 +37,7 @@ def plan_ablation(
     resplit: bool = False,
 ) -> list[VariantFit]:
     """The fits of all variants, with recipe B at the full model's size."""
-    return plan_fits(list(tasks), list(VARIANTS), list(seeds), epochs=epochs, patience=patience, resplit=resplit)
+    return plan_fits(tasks, tuple(VARIANTS), seeds, epochs=epochs, patience=patience, resplit=resplit)
 
 
 def run_ablation(

@@ -72,7 +72,7 @@ def plan_poles(
     resplit: bool = False,
 ) -> list[VariantFit]:
     """The fits to audit, which are those of the ablation: the same job trains the same checkpoint again."""
-    return plan_fits(list(tasks), list(AUDITED), list(seeds), epochs=epochs, patience=patience, resplit=resplit)
+    return plan_fits(tasks, AUDITED, seeds, epochs=epochs, patience=patience, resplit=resplit)
 
 
 def run_poles(

@@ -37,15 +37,17 @@ CIRCUMSTANCES: Kinds = {"seconds": float, "sources": str}
 def complete_rows(
     path: Path, names: Sequence[Name], run: Callable[[Name], Row], results: Kinds, progress: Progress
 ) -> pd.DataFrame:
-    """The rows of these fits, in their order; those that the file at `path` lacks are computed and appended.
+    """The rows of these fits, each once and in their order; those that the file at `path` lacks are computed.
 
     results: the columns that `run` gives, with their types. Fits run one after the other, on one thread.
     """
-    kind = type(names[0])
-    with RowFile(path, kind, {**results, **CIRCUMSTANCES}) as file:
+    names = list(dict.fromkeys(names))
+    if not names:
+        raise StudyError("there is nothing to run: no task is left, or no seed; name some")
+    with RowFile(path, type(names[0]), {**results, **CIRCUMSTANCES}) as file:
         missing = [name for name in names if name not in file.rows]
         progress.begin(len(names), len(names) - len(missing))
-        stale = sum(row["sources"] != source_digest() for name, row in file.rows.items() if name in set(names))
+        stale = sum(file.rows[name]["sources"] != source_digest() for name in names if name in file.rows)
         if stale:
             progress.say(
                 f"{stale} rows of {path} were computed by another version of the code; move the file away to compute "

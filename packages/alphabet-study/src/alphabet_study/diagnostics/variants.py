@@ -1,5 +1,6 @@
 """How a structural variant is trained on a task: the study's own folds, checkpoint and early stopping, never TEST."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,11 +46,10 @@ class FittedVariant:
 
 
 def plan_fits(
-    tasks: list[str], variants: list[str], seeds: list[int], *, epochs: int, patience: int, resplit: bool
+    tasks: Sequence[str], variants: Sequence[str], seeds: Sequence[int], *, epochs: int, patience: int, resplit: bool
 ) -> list[VariantFit]:
     """The fits of all variants and seeds, task by task; with `resplit` every seed draws its own validation fold."""
-    for name, values in (("task", tasks), ("variant", variants), ("seed", seeds)):
-        if min(epochs, patience) < 1:
+    if min(epochs, patience) < 1:
         raise StudyError(f"epochs and patience must be at least 1; got {epochs} and {patience}")
     return [
         VariantFit(task, variant, seed, seed if resplit else PAPER.split_seed, epochs, patience)

@@ -11,7 +11,7 @@ from alphabet_study.errors import StudyError
 from alphabet_study.registry.loading import load_registry
 from alphabet_study.registry.task import DIRECTIONS, DataFile, Task
 
-__all__ = ["ALL", "SUITES", "TASKS", "DIRECTIONS", "DataFile", "Task", "find_task", "find_tasks"]
+__all__ = ["ALL", "DIRECTIONS", "SUITES", "TASKS", "DataFile", "Task", "find_task", "find_tasks"]
 
 TASKS: dict[str, Task] = load_registry()
 SUITES: tuple[str, ...] = tuple(dict.fromkeys(task.suite for task in TASKS.values()))

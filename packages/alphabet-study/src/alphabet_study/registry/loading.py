@@ -3,6 +3,7 @@
 A file has [defaults], which every task takes unless it says otherwise, [origins], the addresses from which files can be
 fetched, and one [tasks.NAME] per task. Beside the fields of `Task` a table may have
 
+    like       another task of the file, whose keys but hashes and `embedded` this one takes unless it says otherwise
     geometry   the fields channels, length, outputs, train_size and test_size; a task's are added to the defaults'
     folder     where the files lie below the data root
     files_train, files_test   the names of the files in that folder; files: of those that hold both parts. [1-5] in a
@@ -29,8 +30,9 @@ SUITE_FILES = ("ucr.toml", "uea.toml", "general.toml")
 NO_ORIGIN = "none"
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 _GEOMETRY = ("channels", "length", "outputs", "train_size", "test_size")
+_OWN_KEYS = ("sha256", "contents", "embedded", "like")
 _FILE_KEYS = ("folder", "files", "files_train", "files_test", "sha256", "contents", "origin", "fill")
-_KNOWN = {field.name for field in fields(Task)} - {"name", *_GEOMETRY} | {"geometry", *_FILE_KEYS}
+_KNOWN = {field.name for field in fields(Task)} - {"name", *_GEOMETRY} | {"geometry", "like", *_FILE_KEYS}
 
 
 def load_registry() -> dict[str, Task]:
@@ -56,22 +58,36 @@ def parse_suite(text: str, where: str) -> list[Task]:
         raise StudyError(
             f"{where}: unknown table [{sorted(unknown)[0]}]; a suite has [defaults], [origins] and [tasks.NAME]"
         )
-    defaults, origins = content.get("defaults", {}), content.get("origins", {})
-    return [_task(name, table, defaults, origins, where) for name, table in content.get("tasks", {}).items()]
+    tables, origins = content.get("tasks", {}), content.get("origins", {})
+    return [_task(name, _merged(name, tables, content.get("defaults", {}), where), origins, where) for name in tables]
 
 
-def _task(
-    name: str, table: Mapping[str, Any], defaults: Mapping[str, Any], origins: Mapping[str, Any], where: str
-) -> Task:
-    unknown = (set(table) | set(defaults)) - _KNOWN
+def _merged(name: str, tables: Mapping[str, Any], defaults: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A task's table on top of that of the task that it is like, on top of the defaults."""
+    table = tables[name]
+    model = tables.get(table.get("like"), {})
+    if ("like" in table and not model) or "like" in model:
+        raise StudyError(
+            f"{where}: task {name} is like {table['like']}, which is not declared here or like another itself"
+        )
+    inherited = {key: value for key, value in model.items() if key not in _OWN_KEYS}
+    merged: dict[str, Any] = {**defaults, **inherited, **table}
+    unknown = set(merged) - _KNOWN
     if unknown:
         raise StudyError(
             f"{where}: task {name} has the unknown key {sorted(unknown)[0]!r}; see alphabet_study.registry.loading"
         )
-    merged: dict[str, Any] = {**defaults, **table}
+    merged["geometry"] = {
+        key: value for part in (defaults, model, table) for key, value in part.get("geometry", {}).items()
+    }
+    merged.pop("like", None)
     if "no_reader" in table:
         merged.pop("reader", None)
-    geometry: dict[str, int] = {**defaults.get("geometry", {}), **merged.pop("geometry", {})}
+    return merged
+
+
+def _task(name: str, merged: dict[str, Any], origins: Mapping[str, Any], where: str) -> Task:
+    geometry = merged.pop("geometry")
     odd = [key for key, value in geometry.items() if key not in _GEOMETRY or type(value) is not int or value < 1]
     if odd:
         raise StudyError(
@@ -82,13 +98,10 @@ def _task(
     declared = {key: merged.pop(key, None) for key in _FILE_KEYS}
     values = {"name": name, **(declared["fill"] or {})}
     merged["source"] = _filled(merged.get("source", ""), values, where, name)
+    merged |= {key: geometry.get(key) for key in _GEOMETRY}
+    merged |= _files(name, declared, values, origins, where)
     try:
-        return Task(
-            name=name,
-            **{key: geometry.get(key) for key in _GEOMETRY},
-            **merged,
-            **_files(name, declared, values, origins, where),
-        )
+        return Task(name=name, **merged)
     except TypeError as error:
         raise StudyError(f"{where}: task {name} lacks a field: {error}") from error
 
