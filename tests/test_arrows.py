@@ -17,6 +17,8 @@ PLANTED = {
     "a runtime imports the families": ("alphabet_triton/runtime.py", "alphabet_baselines", "Imports point one way"),
     "a family imports the audit": ("alphabet_baselines/gru.py", "alphabet_audit", "Imports point one way"),
     "the audit imports test support": ("alphabet_audit/ledger.py", "alphabet_testing", "Imports point one way"),
+    "the study imports the audit": ("alphabet_study/data.py", "alphabet_audit", "Imports point one way"),
+    "the audit imports the study": ("alphabet_audit/ledger.py", "alphabet_study", "Imports point one way"),
     "ptx imports the reference": ("alphabet_ptx/parse.py", "alphabet_core", "alphabet-ptx stands alone"),
     "a runtime looks behind the contract": ("alphabet_cpu/runtime.py", "alphabet_core.grid", "Fused runtimes know"),
     "a runtime looks inside the contract": ("alphabet_cpu/runtime.py", "alphabet_core.fused.graphs", "Fused runtimes"),

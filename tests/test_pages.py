@@ -11,6 +11,7 @@ import tempfile
 import matplotlib.pyplot as plt
 import pytest
 from alphabet_ptx import Report
+from alphabet_study.protocol.records import Record
 from alphabet_testing.places import DOCS, ROOT
 from run_isolated import python_blocks
 from torch import nn
@@ -45,8 +46,9 @@ def run_page(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_snippet_runs(page):
     namespace, _ = run_page(page)
-    # The snippets did their work in this process: they leave a model, or the report of a kernel's execution.
-    assert isinstance(namespace.get("model"), nn.Module) or isinstance(namespace.get("report"), Report)
+    # The snippets did their work in this process: they leave a model, the report of a kernel's execution, or a fit's record.
+    left = {"model": nn.Module, "report": Report, "record": Record}
+    assert any(isinstance(namespace.get(name), kind) for name, kind in left.items())
 
 
 @pytest.mark.slow
