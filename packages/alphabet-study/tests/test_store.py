@@ -4,6 +4,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +31,11 @@ from alphabet_study.protocol.settings import PAPER, SMALL
 from alphabet_testing.processes import run_python
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+
+class UndoError(Exception):
+    """Ends a transaction so that nothing of it is kept."""
+
 
 CELL = Cell("Made up", "gru")
 FROZEN = Frozen(CELL, "gru/032/1x16/B", 12, 0.75, SMALL.digest())
@@ -72,11 +79,11 @@ texts = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_cha
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # every example leaves the store as it was
 def test_a_record_reads_back_to_the_last_bit(store: Store, **outcome: object) -> None:
     record = make_record(stage=FINAL, frozen=FROZEN, **outcome)  # type: ignore[arg-type]
-    with pytest.raises(StudyError, match="undo"), store.transaction():
+    with suppress(UndoError), store.transaction():
         store.open_test(FROZEN)
         store.add(record)
         assert store.records() == [record]
-        raise StudyError("undo")
+        raise UndoError
     assert store.records() == []
 
 
@@ -281,9 +288,9 @@ def test_a_database_that_is_full_refuses_the_record_and_keeps_the_others(store: 
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store.add(make_record())
     store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    fits = [make_record(slot=slot, reason="x" * 1000) for slot in range(1, 50)]
     with pytest.raises(StudyError, match="the disk is full; every fit that was recorded is kept"):
-        for slot in range(1, 50):
-            store.add(make_record(slot=slot, reason="x" * 1000))
+        deque(map(store.add, fits))
     kept = store.records()
     assert kept[0] == make_record()
     store._connection.execute("PRAGMA max_page_count = 100000")
@@ -351,10 +358,10 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
 
 def test_what_is_written_together_is_kept_together_or_not_at_all(store: Store) -> None:
     store.add(make_record())
-    with pytest.raises(StudyError, match="conflicting"), store.transaction():
+    with suppress(UndoError), store.transaction():
         store.add(make_record(slot=1))
         store.note_opening(CELL, Opening("f", "c", None, "then"))
-        store.add(make_record(score=0.1))
+        raise UndoError
     assert len(store.records()) == 1
     assert store.openings() == {}
     assert store.add(make_record(slot=1))

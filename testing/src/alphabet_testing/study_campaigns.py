@@ -7,10 +7,11 @@ import csv
 import hashlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -49,7 +50,7 @@ class HashedFit:
     """
 
     seconds: float = 0.0
-    diverging: int = 7
+    diverging: int = 29
     crashing: tuple[tuple[str, str], ...] = ()
     once: Path | None = None
     clock: str | None = None
@@ -89,6 +90,35 @@ class HashedFit:
         return known
 
 
+@dataclass(frozen=True)
+class ThreadsFit:
+    """A fit whose path says to how many threads its process is kept; with torch, loading it imports torch."""
+
+    with_torch: bool = False
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        if self.with_torch:
+            import torch  # noqa: F401
+
+    def __call__(self, job: Job, task: Task) -> Record:
+        threads = [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")]
+        torch = sys.modules.get("torch")
+        used = f"torch {torch.get_num_threads()}" if torch else "torch not imported"
+        record = HashedFit(diverging=0)(job, task)
+        return replace(record, outcome=replace(record.outcome, path=f"{' '.join(threads)}, {used}"))
+
+
+class UnloadableFit:
+    """A fit that ends every process that loads it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (5,)
+
+    def __call__(self, job: Job, task: Task) -> Record:
+        raise AssertionError("it cannot have been loaded")
+
+
 @dataclass
 class InlineEngine(Engine):
     """Computes fits in this process, one slot after the other, and remembers in which order it was given them."""
@@ -119,8 +149,6 @@ class InlineEngine(Engine):
 
 def small_plan(*names: str, families: Sequence[str] = ("alphabet", "gru"), **settings: Any) -> "Plan":
     """A plan of made-up tasks; its settings are those that finish in minutes unless changed here."""
-    from dataclasses import replace
-
     from alphabet_study.campaign.plan import Plan
     from alphabet_study.protocol.settings import SMALL
 
@@ -160,3 +188,18 @@ def deterministic_export(path: Path) -> list[list[str]]:
         openings = [[str(cell), *map(str, opening[:3])] for cell, opening in store.openings().items()]
     with out.open(newline="", encoding="utf-8") as file:
         return [row[: len(DETERMINISTIC)] for row in csv.reader(file)] + openings
+
+
+def hashed_run_job(job: Job, task: Task, settings: object, root: Path | None) -> Record:
+    """What stands in for the protocol's fit where a test runs the command itself: a hash of the job."""
+    return HashedFit(diverging=0)(job, task)
+
+
+def failing_run_job(job: Job, task: Task, settings: object, root: Path | None) -> Record:
+    """The same, but the last candidate of the screen fails."""
+    return HashedFit(diverging=0, crashing=((f"{task.name}/{job.key.family}/screen/3/7", ERROR),))(job, task)
+
+
+def slow_run_job(job: Job, task: Task, settings: object, root: Path | None) -> Record:
+    """The same, but it takes longer than any test waits."""
+    return HashedFit(seconds=600.0)(job, task)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from alphabet_study.readers import cifar10, localization, physionet_2012, physionet_2019
+from alphabet_study.readers import cifar10, localization, physionet_2019
 from alphabet_study.registry.task import DataFile, Task
 from scipy.io import savemat
 
@@ -96,8 +96,7 @@ def ucr_tsv() -> SmallSet:
 def forecasting(rows: int = 24, **options: Any) -> SmallSet:
     """Two channels, hourly; divided 12, 6 and 6 unless the options say otherwise."""
     lines = [b"date,load \xb5W,OT"]  # a Latin-1 byte, as published headers have
-    for row in range(rows):
-        lines.append(f"2016-07-{1 + row // 24:02} {row % 24:02}:00:00,{row}.5,{-row * 0.25}".encode())
+    lines += [f"2016-07-{1 + row // 24:02} {row % 24:02}:00:00,{row}.5,{-row / 4}".encode() for row in range(rows)]
     division = {} if "shares" in options else {"rows": [12, 6, 6]}
     options = {"context": 3, "horizon": 2, **division, **options}
     task = declare(

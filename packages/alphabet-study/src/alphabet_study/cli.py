@@ -86,7 +86,8 @@ def run(
     from alphabet_study.protocol.fitting import run_job
     from alphabet_study.protocol.versions import package_versions, source_digest
 
-    console, root, chosen = Console(), find_root(data), choose_settings(settings)
+    console, chosen, root = Console(), choose_settings(settings), find_root(data)
+    root = root.absolute() if root is not None else None  # the same folder for workers that run elsewhere
     selected = choose_tasks(tasks or [EMBEDDED], root, available=available)
     plan = Plan(tuple(selected), choose_families(families or [ALPHABET]), chosen)
     path = store or default_store(settings)
@@ -146,12 +147,13 @@ def import_records(
     from alphabet_study.campaign.store import Store
     from alphabet_study.campaign.transfer import import_csv, read_csv
     from alphabet_study.protocol.versions import package_versions, source_digest
+    from alphabet_study.registry import TASKS
 
     settings = read_csv(file).settings
     path = store or default_store(settings.name)
     environment = {"versions": package_versions(), "sources": source_digest()}
     with Store.create_or_resume(path, settings, environment) as records:
-        count = import_csv(records, file)
+        count = import_csv(records, file, TASKS)
     say(Console(), f"{count:,} new fits in {path}")
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import STAGES
+from alphabet_study.protocol.settings import PAPER
 from alphabet_study.statistics.figures import plot_critical_differences, plot_rank_against_parameters
 from alphabet_study.statistics.paper import (
     AHEAD,
@@ -76,6 +77,8 @@ def write_page(
     context = {
         "fits": _describe_fits(fits),
         "paths": _count_paths(fits),
+        "shortened": _describe_shortening(results, fits),
+        "protocol": PAPER.fits_per_cell,
         "incomplete": [f"{row.task}/{row.family}: {row.incomplete}" for row in lacking.itertuples()],
         "flagged": f"{FLAGGED:g}",
         "least_sd": f"{LEAST_SD:g}",
@@ -181,7 +184,7 @@ def _rank_section(results: pd.DataFrame, paper: pd.DataFrame, out: Path) -> tupl
         texts=("task",),
     )
     section["means"] = markdown_table(
-        ["family", "mean rank", "paper's", "Top-1", "paper's", "Top-3", "paper's", "median parameters"],
+        ["family", "mean rank", "paper's mean rank", "Top-1", "paper's Top-1", "Top-3", "paper's Top-3", "parameters"],
         [
             [_title(name), f"{row.mean_rank:.2f}", f"{published.mean_rank[name]:.2f}", str(row.top_1),
              str(published.top_1[name]), str(row.top_3), str(published.top_3[name]), _count(sizes[name])]
@@ -254,6 +257,14 @@ def _describe_fits(fits: pd.DataFrame) -> dict[str, Any]:
         "machines": " and ".join(sorted(map(str, fits["machine"].dropna().unique()))) or "machines that are not named",
         "sources": ", ".join(f"`{str(digest)[:12]}`" for digest in sorted(fits["sources"].dropna().unique())),
     }
+
+
+def _describe_shortening(results: pd.DataFrame, fits: pd.DataFrame) -> str:
+    """The numbers of fits of complete cells that are not the paper's, in words; empty if there are none."""
+    complete = results[results["incomplete"] == ""]
+    counts = fits.groupby(["task", "family"]).size()
+    found = sorted({int(counts[cell]) for cell in zip(complete["task"], complete["family"], strict=True)})
+    return " or ".join(str(count) for count in found if count != PAPER.fits_per_cell)
 
 
 def _count_paths(fits: pd.DataFrame) -> str:

@@ -154,9 +154,12 @@ def complete_outcomes(
 
 def check_seal(cell: Cell, task: Task, settings: Settings, outcomes: Mapping[FitKey, tuple[Job, Outcome]]) -> None:
     """Refuse finals that were trained under something else than what the selection of their cell froze."""
+    finals = [key for key in expected_keys(cell, settings) if key.stage == FINAL and key in outcomes]
+    if not finals:
+        return
     frozen = freeze(cell, task, settings, outcomes).digest()
-    for key in expected_keys(cell, settings):
-        if key.stage == FINAL and key in outcomes and outcomes[key][0].frozen != frozen:
+    for key in finals:
+        if outcomes[key][0].frozen != frozen:
             raise StudyError(
                 f"{key}: trained under the frozen configuration {outcomes[key][0].frozen}, but the selection of {cell} "
                 f"gives {frozen}: records of different campaigns were mixed"

@@ -42,8 +42,9 @@ def _explain(error: sqlite3.Error) -> str:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         return f"another program holds the store ({error}): close it; {KEPT}. A store belongs on a local disk"
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or type(error) is sqlite3.DatabaseError:
+        found = " ".join(str(error).split())
         return (
-            f"this file is damaged or no store ({' '.join(str(error).split())}); it was left as it is. Name another file, or save what can be "
+            f"this file is damaged or no store ({found}); it was left as it is. Name another file, or save what can be "
             "saved by `sqlite3 FILE .recover`, or import an exported CSV into a new store"
         )
     if code == sqlite3.SQLITE_CANTOPEN:

@@ -6,17 +6,20 @@ says under which settings and on which data those fits ran, so that nothing else
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from alphabet_study.campaign.plan import check_seal
 from alphabet_study.campaign.replacing import replaced
 from alphabet_study.campaign.rows import COLUMNS, FLOATS, INTEGERS, Row, differences, record_of, row_of
 from alphabet_study.campaign.store import Opening, Store, settings_of
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import DIVERGED, DONE, FAILED, FINAL, STAGES, Cell, FitKey, Record
+from alphabet_study.protocol.selection import expected_keys
 from alphabet_study.protocol.settings import Settings
+from alphabet_study.registry.task import Task
 
 FORMAT = "alphabet-study fits 1"
 REQUIRED = ("task", "family", "stage", "slot", "seed", "candidate", "status", "test", "seconds")
@@ -90,11 +93,12 @@ def read_csv(path: Path) -> Exported:
     return Exported(settings, data, list(records.values()))
 
 
-def import_csv(store: Store, path: Path) -> int:
+def import_csv(store: Store, path: Path, tasks: Mapping[str, Task] | None = None) -> int:
     """Add the records of an export that are new to a store; returns the number of them.
 
     Other settings, other data or a record that conflicts with a known one are refused, and then nothing is imported.
-    A failed fit conflicts with nothing: it gives way to a finished one.
+    A failed fit conflicts with nothing: it gives way to a finished one. tasks: where given, by name, finals must also
+    have been trained under what the selection of their cell froze, as far as its records are there.
     """
     exported = read_csv(path)
     if exported.settings.digest() != store.settings.digest():
@@ -111,7 +115,19 @@ def import_csv(store: Store, path: Path) -> int:
         for record in exported.records:
             _check_agreement(store, path, known.get(record.job.key), record)
             added += store.add(record)
+        if tasks is not None:
+            _check_seals(store, {record.job.key.cell for record in exported.records}, tasks)
     return added
+
+
+def _check_seals(store: Store, cells: set[Cell], tasks: Mapping[str, Task]) -> None:
+    settings, outcomes = store.settings, store.outcomes(cells)
+    for cell in sorted(cells):
+        if cell.task not in tasks:
+            raise StudyError(f"{cell}: there is no task {cell.task} here; use the version that wrote the export")
+        selection = [key for key in expected_keys(cell, settings) if key.stage != FINAL]
+        if all(key in outcomes and outcomes[key][1].status != FAILED for key in selection):
+            check_seal(cell, tasks[cell.task], settings, outcomes)
 
 
 def _add_digests(store: Store, path: Path, exported: Exported) -> None:

@@ -112,7 +112,7 @@ def ablation_table(summary: pd.DataFrame) -> Table:
                 f"{row['parameters']:,}",
                 f"{paper.parameters:,}",
                 effect(row["lead"], row["low"], row["high"], digits=2) if compared else "",
-                published_effect(paper.lead, digits=2) if compared else "",
+                published_effect(paper.lead) if compared else "",
                 record,
                 published if compared else "",
                 share(row["p_holm"]) if compared else "",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from alphabet_study.errors import StudyError
 
@@ -15,6 +16,7 @@ FOLDER = Path("study-runs") / "diagnostics"
 TABLE_WIDTH = 170
 # What --quick reduces to: the whole path of a diagnostic in some seconds, whose numbers mean nothing.
 QUICK_EPOCHS, QUICK_PATHS, QUICK_LENGTHS = 3, 64, (32, 64)
+QUICK_WARNING = "quick: models were hardly trained, so that these numbers say nothing beside the paper's"
 HELP = (
     "Diagnostics with published numbers. Each can be killed at any time: finished fits are rows of a CSV file, and the "
     "same command goes on."
@@ -51,7 +53,7 @@ def spectral(
     )
     with explained_interrupt() as console:
         rows = room.run_spectral(fits, choose_out(out, "spectral", quick), Progress(console))
-        console.print(room.spectral_table(room.summarize_spectral(rows)))
+        show(console, room.spectral_table(room.summarize_spectral(rows)), quick)
 
 
 @app.command()
@@ -74,7 +76,7 @@ def ablation(
     fits = room.plan_ablation(names, choose_seeds(seeds, quick), epochs=choose_epochs(quick), resplit=resplit)
     with explained_interrupt() as console:
         rows = room.run_ablation(fits, root, choose_out(out, "ablation", quick), Progress(console))
-        console.print(room.ablation_table(room.summarize_ablation(rows)))
+        show(console, room.ablation_table(room.summarize_ablation(rows)), quick)
 
 
 @app.command()
@@ -97,7 +99,7 @@ def poles(
     fits = room.plan_poles(names, choose_seeds(seeds, quick), epochs=choose_epochs(quick), resplit=resplit)
     with explained_interrupt() as console:
         rows = room.run_poles(fits, root, choose_out(out, "poles", quick), Progress(console))
-        console.print(room.pole_table(room.summarize_poles(rows)))
+        show(console, room.pole_table(room.summarize_poles(rows)), quick)
 
 
 @app.command()
@@ -138,9 +140,6 @@ def choose_task_names(names: list[str] | None, root: Path | None, *, available: 
     from alphabet_study.diagnostics.tasks import DIAGNOSTIC_TASKS, QUICK_TASKS
 
     chosen = choose_tasks(names or (QUICK_TASKS if quick else DIAGNOSTIC_TASKS), root, available=available)
-    unfit = [task.name for task in chosen if task.objective != "classification"]
-    if unfit:
-        raise StudyError(f"diagnostics need classes to predict, but {', '.join(unfit)} has none; leave it out")
     return [task.name for task in chosen]
 
 
@@ -161,6 +160,13 @@ def choose_epochs(quick: bool) -> int:
 def choose_out(out: Path | None, name: str, quick: bool) -> Path:
     """The file that keeps the rows of finished fits."""
     return out or FOLDER / f"{name}{'-quick' if quick else ''}.csv"
+
+
+def show(console: Console, table: Table, quick: bool) -> None:
+    """Print a table, and what it is worth if it was a quick one."""
+    console.print(table)
+    if quick:
+        console.print(QUICK_WARNING, highlight=False)
 
 
 @contextmanager

@@ -43,6 +43,9 @@ def effect(mean: float | None, low: float | None = None, high: float | None = No
     return f"{text} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
-def published_effect(found: Effect | None, *, digits: int = 1) -> str:
-    """The paper's mean difference with its interval, or a dash."""
-    return NOTHING_PUBLISHED if found is None else effect(*found, digits=digits)
+def published_effect(found: Effect | None) -> str:
+    """The paper's mean difference with its interval, with the digits that it prints, or a dash."""
+    if found is None:
+        return NOTHING_PUBLISHED
+    digits = 1 if all(round(value, 1) == value for value in found if value is not None) else 2
+    return effect(*found, digits=digits)

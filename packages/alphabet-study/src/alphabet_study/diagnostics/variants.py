@@ -51,6 +51,9 @@ def plan_fits(
     """The fits of all variants and seeds, task by task; with `resplit` every seed draws its own validation fold."""
     if min(epochs, patience) < 1:
         raise StudyError(f"epochs and patience must be at least 1; got {epochs} and {patience}")
+    unfit = [task for task in tasks if find_task(task).objective != "classification"]
+    if unfit:
+        raise StudyError(f"variants are compared by the classes that they predict; {', '.join(unfit)} has none")
     return [
         VariantFit(task, variant, seed, seed if resplit else PAPER.split_seed, epochs, patience)
         for task in tasks

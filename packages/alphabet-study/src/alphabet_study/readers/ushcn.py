@@ -70,7 +70,7 @@ def draw_fold(path: Path, stations: list[int]) -> Fold:
     """GRU-ODE-Bayes's first fold of these stations, each part in the order of their numbers."""
     if len(stations) < 5:
         raise malformed(path, f"{len(stations)} stations, too few for three parts", "fetch it again")
-    draw = np.random.RandomState(FOLD_SEED)  # noqa: NPY002 - the published fold is a draw of this generator
+    draw = np.random.RandomState(FOLD_SEED)  # the published fold is a draw of this old generator
     rest, test = train_test_split(sorted(stations), test_size=TEST_SHARE, random_state=draw)
     optimization, validation = train_test_split(rest, test_size=VALIDATION_SHARE, random_state=draw)
     return Fold(sorted(optimization), sorted(validation), sorted(test))

@@ -92,7 +92,9 @@ def _summarize_cell(task: Task, family: str, finals: pd.DataFrame, settings: Set
     values = [_metric(where, task, test, seed) for test, seed in zip(done["test"], done["seed"], strict=True)]
     lacking = _describe_lacking(finals, settings)
     complete = lacking == ""
-    evaluated = done["best_epoch"].fillna(done["epochs"])
+    # Rows straight from a store are Python objects, None included; what is numeric is made so first.
+    best, ran, parameters = (pd.to_numeric(done[name]) for name in ("best_epoch", "epochs", "parameters"))
+    evaluated = best.where(best.notna(), ran)
     return {
         "task": task.name,
         "title": task.title,
@@ -105,7 +107,7 @@ def _summarize_cell(task: Task, family: str, finals: pd.DataFrame, settings: Set
         "n": len(values),
         "candidate": finals["candidate"].iloc[0] if len(finals) > 0 else "",
         "epochs": float(evaluated.median()) if len(done) > 0 else math.nan,
-        "parameters": float(done["parameters"].median()) if len(done) > 0 else math.nan,
+        "parameters": float(parameters.median()) if len(done) > 0 else math.nan,
         "path": ", ".join(sorted({str(path) for path in done["path"].dropna()})),
         "incomplete": lacking,
     }
