@@ -46,7 +46,7 @@ def run_page(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_snippet_runs(page):
     namespace, _ = run_page(page)
-    # The snippets did their work in this process: they leave a model, the report of a kernel's execution, or a fit's record.
+    # The snippets did their work in this process: they leave a model, a kernel's report or a fit's record.
     left = {"model": nn.Module, "report": Report, "record": Record}
     assert any(isinstance(namespace.get(name), kind) for name, kind in left.items())
 

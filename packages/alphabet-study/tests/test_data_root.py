@@ -200,7 +200,11 @@ def test_an_archive_that_breaks_off_or_is_none_differs(tmp_path: Path) -> None:
     task = dataclasses.replace(GUNPOINT, files_train=(file,), files_test=(), embedded=None)
     place = tmp_path / file.path
     place.parent.mkdir(parents=True)
-    for content, status in ((whole.read_bytes(), VERIFIED), (whole.read_bytes()[:-40], DIFFERS), (b"<html>", DIFFERS)):
+    right = whole.read_bytes()
+    flipped = bytearray(right)
+    flipped[len(right) // 2] ^= 255
+    wrong = (right[:-40], bytes(flipped), b"<html>")
+    for content, status in ((right, VERIFIED), *((content, DIFFERS) for content in wrong)):
         place.write_bytes(content)
         assert presence(task, tmp_path).status == status
 

@@ -85,12 +85,12 @@ def test_ablation_and_pole_audit_never_need_test_and_train_the_same_checkpoints(
     chosen = {"tasks": ["ItalyPowerDemand"], "seeds": [23], "epochs": 2}
     rows = run_ablation(plan_ablation(**chosen), root_without_test, tmp_path / "ablation.csv")
     assert list(rows["variant"]) == list(VARIANTS)
-    assert set(rows["validation_size"]) == {13}
+    assert set(rows["validation_size"]) == {14}
     assert rows.set_index("variant")["path"][["full", "fixed-poles"]].eq("fused").all()
     audited = run_poles(plan_poles(**chosen), root_without_test, tmp_path / "poles.csv").set_index("variant")
-    # The audit predicts by the reference, the fit by fused kernels: of 13 examples at most one may tip over.
+    # The audit predicts by the reference, the fit by fused kernels: of 7 examples in each class one may tip over.
     scores = rows.set_index("variant")["score"]
-    assert audited.loc["full", "score"] == pytest.approx(scores["full"], abs=1 / 6)
+    assert audited.loc["full", "score"] == pytest.approx(scores["full"], abs=1.01 / 14)
 
 
 @pytest.mark.slow

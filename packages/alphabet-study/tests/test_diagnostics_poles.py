@@ -79,6 +79,7 @@ def test_all_attribution_lies_in_the_bank_of_the_one_pole(audit):
     assert list(audit) == list(RESULTS)
 
 
+@pytest.mark.slow
 def test_the_audit_depends_on_its_seed_in_the_random_poles_alone(decided_by_one_pole, audit):
     model = decided_by_one_pole
     folds = make_examples(model, 60, 2), make_examples(model, 40, 3)

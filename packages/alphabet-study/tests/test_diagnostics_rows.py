@@ -40,6 +40,7 @@ def run(path, names=NAMES, fit=None):
     return complete_rows(path, names, fit or Counting(), RESULTS, Progress())
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_byte_costs_at_most_the_row_that_was_being_written(tmp_path):
     path = tmp_path / "rows.csv"
     whole = run(path).drop(columns="seconds")

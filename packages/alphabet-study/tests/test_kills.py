@@ -56,7 +56,7 @@ while killed < kills:
         select.select([reading], [], [], 60.0)
         time.sleep(draw.uniform(0.0, 0.1))
     else:
-        time.sleep(draw.uniform(0.0, 0.6))
+        time.sleep(draw.uniform(0.0, 0.4))
     ended, status = os.waitpid(child, os.WNOHANG)
     if not ended:
         (os.killpg if draw.random() < 0.5 else os.kill)(child, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Small files in every format that the study reads: valid, a few series each, for tests that read or damage them."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -39,12 +40,12 @@ def pack(name: str, members: Mapping[str, bytes]) -> bytes:
             for member, content in members.items():
                 zipped.writestr(member, content)
         return buffer.getvalue()
-    with tarfile.open(fileobj=buffer, mode="w:gz" if name.endswith(".gz") else "w", compresslevel=1) as tarred:
+    with tarfile.open(fileobj=buffer, mode="w") as tarred:
         for member, content in members.items():
             entry = tarfile.TarInfo(member)
             entry.size = len(content)
             tarred.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
+    return gzip.compress(buffer.getvalue(), 1) if name.endswith(".gz") else buffer.getvalue()
 
 
 def declare(name: str, reader: str, train: tuple[str, ...], test: tuple[str, ...], **fields: Any) -> Task:

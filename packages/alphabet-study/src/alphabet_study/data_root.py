@@ -4,6 +4,7 @@ The data root is a folder laid out by the declared paths, such as UCR/GunPoint/G
 bundles stand in for it where it is not given or does not have them.
 """
 
+import gzip
 import hashlib
 import os
 import tarfile
@@ -145,7 +146,7 @@ def contents_digest(path: Path) -> str | None:
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None:
                     held.append((PurePosixPath(member.name).name, hashlib.sha256(content.read()).hexdigest()))
-    except (tarfile.TarError, EOFError, zlib.error):
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error):
         return None
     return hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in sorted(held)).encode()).hexdigest()
 

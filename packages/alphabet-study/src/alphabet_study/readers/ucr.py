@@ -241,8 +241,9 @@ def _flag(path: Path, value: bytes, line: int, column: int) -> bool:
 
 
 def _announced(path: Path, value: bytes, line: int, column: int) -> tuple[str, ...]:
-    says, *names = value.split()
-    if not _flag(path, says if value else value, line, column) or not names:
+    says, _, rest = value.partition(b" ")
+    names = rest.split()
+    if not _flag(path, says, line, column) or not names:
         raise malformed(path, "@classLabel names no classes", "use a set for classification", line=line, column=column)
     labels = tuple(_label(path, name, line, column) for name in names)
     if len(set(labels)) != len(labels):
