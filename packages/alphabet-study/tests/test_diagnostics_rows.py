@@ -52,6 +52,10 @@ def test_a_kill_at_any_byte_costs_at_most_the_row_that_was_being_written(tmp_pat
         assert run(path, fit=fit).drop(columns="seconds").equals(whole)
         kept = sum(end <= length for end in ends[1:])
         assert fit.ran == NAMES[kept:]
+        # and the file that the second run leaves is whole
+        fit = Counting()
+        assert run(path, fit=fit).drop(columns="seconds").equals(whole)
+        assert not fit.ran
 
 
 def test_rows_are_on_the_disk_before_the_next_fit_starts(tmp_path):

@@ -10,7 +10,7 @@ import random
 import resource
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from alphabet_core import Examples
 from alphabet_study.data import TrainData
 from alphabet_study.errors import StudyError
 from alphabet_study.readers import READERS, cifar10, localization, pamap2, physionet_2012, ushcn
-from alphabet_testing.study_files import SMALL_SETS, SmallSet, pack
+from alphabet_testing.study_damage import damage
+from alphabet_testing.study_files import SMALL_SETS, SmallSet
 
 # How many files of each format are damaged: more of those that are read most, fewer where reading takes longer.
 COUNTS = {
@@ -38,87 +39,6 @@ COUNTS = {
     "cifar10": 600,
     "mat": 500,
 }
-TOKENS = [
-    *(b"\0", b"inf", b"-inf", b"Infinity", b"nan", b"NaN", b"1e400", b"-1e400", b"1e39", b"?", b"(", b"_", b"-", b"."),
-    *(b"\r", b"\n", b"\n\n", b" ", b"\t", b":", b",", b"|", b"@", b"#", b"-1", b"0", b"\xff", b"9" * 400, b"e", b"1_0"),
-    *("é".encode(), "٣".encode(), "\u2028".encode(), b"\xef\xbb\xbf", b"true", b"false", b"2016-13-01", b"24:61"),
-]
-
-
-def mutate(content: bytes, draw: random.Random) -> bytes:
-    """The bytes with one to three faults of the kinds that files suffer from."""
-    for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        content = draw.choice(MUTATIONS)(content, draw) if content else content
-    return content
-
-
-def flip(content: bytes, draw: random.Random) -> bytes:
-    at = draw.randrange(len(content))
-    return content[:at] + bytes([content[at] ^ (1 << draw.randrange(8))]) + content[at + 1 :]
-
-
-def delete(content: bytes, draw: random.Random) -> bytes:
-    at = draw.randrange(len(content))
-    return content[:at] + content[at + draw.choice((1, 1, 2, 5, 20)) :]
-
-
-def truncate(content: bytes, draw: random.Random) -> bytes:
-    return content[: draw.randrange(len(content))]
-
-
-def insert(content: bytes, draw: random.Random) -> bytes:
-    at = draw.randrange(len(content) + 1)
-    return content[:at] + draw.choice(TOKENS) + content[at:]
-
-
-def swap_separator(content: bytes, draw: random.Random) -> bytes:
-    places = [at for at, byte in enumerate(content) if byte in b",:;\t| \n"]
-    if not places:
-        return content
-    at = draw.choice(places)
-    return content[:at] + draw.choice((b",", b":", b";", b"\t", b"|", b" ", b"\n", b"")) + content[at + 1 :]
-
-
-def change_lines(content: bytes, draw: random.Random) -> bytes:
-    lines = content.split(b"\n")
-    one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
-    match draw.randrange(4):
-        case 0:
-            lines.insert(other, lines[one])
-        case 1:
-            del lines[one]
-        case 2:
-            lines[one], lines[other] = lines[other], lines[one]
-        case _:
-            lines = [line + b"\r" for line in lines]
-    return b"\n".join(lines)
-
-
-def inflate(content: bytes, draw: random.Random) -> bytes:
-    """One number replaced by a huge one, as in a header that promises 10**12 values."""
-    digits = [at for at, byte in enumerate(content) if byte in b"0123456789"]
-    if not digits:
-        return content
-    at = draw.choice(digits)
-    return content[:at] + str(10 ** draw.choice((3, 9, 11, 12, 30))).encode() + content[at + 1 :]
-
-
-MUTATIONS = (flip, delete, truncate, insert, insert, swap_separator, change_lines, inflate)
-
-
-def damage(name: str, content: bytes | Mapping[str, bytes], draw: random.Random) -> bytes:
-    """A file's damaged bytes; of an archive mostly a member, else the archive before or after compression."""
-    if isinstance(content, bytes):
-        return mutate(content, draw)
-    place = draw.random()
-    if place < 0.7:
-        member = draw.choice(list(content))
-        return pack(name, {**content, member: mutate(content[member], draw)})
-    if place < 0.85 and name.endswith(".tar.gz"):
-        return gzip.compress(mutate(pack("x.tar", content), draw), 1)
-    return mutate(pack(name, content), draw)
-
-
 Numbers = list[float]
 # What must be read of a part: the number of examples, and all observed values, example by example, step by step.
 Expected = tuple[int, Numbers]
@@ -176,7 +96,9 @@ def expect_2012(folder: Path, small: SmallSet, part: str) -> Expected:
             cells = {
                 (time, physionet_2012.CHANNELS.index(parameter)): number(value)
                 for time, parameter, value in rows[1:]
-                if parameter in physionet_2012.CHANNELS and number(value) not in (-1.0,) and number(value) == number(value)
+                if parameter in physionet_2012.CHANNELS
+                and number(value) not in (-1.0,)
+                and number(value) == number(value)
             }
             found += [cells[cell] for cell in sorted(cells)]
     return len(outcomes), found
@@ -297,8 +219,7 @@ def check_read(name: str, small: SmallSet, folder: Path, pristine: TrainData, *,
     try:
         data = reader.train(small.task, folder) if train else pristine
         opened = reader.test(small.task, folder, data) if test else None
-    except StudyError as error:
-        assert str(folder) in str(error)
+    except StudyError:
         return False
     if train:
         check_complete(data.examples, ORACLES[name](folder, small, "train"))

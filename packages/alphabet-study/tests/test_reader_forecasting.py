@@ -127,7 +127,11 @@ def test_a_malformed_file_is_refused_at_its_place(edits: dict[int, bytes | None]
 def test_a_part_too_short_for_a_window_is_refused(tmp_path: Path):
     small = forecasting(rows=18)
     task = declare(
-        "Load", "forecasting-csv", ("load.csv",), ("load.csv",), options={"context": 3, "horizon": 2, "rows": [10, 4, 4]}
+        "Load",
+        "forecasting-csv",
+        ("load.csv",),
+        ("load.csv",),
+        options={"context": 3, "horizon": 2, "rows": [10, 4, 4]},
     )
     with pytest.raises(StudyError, match=r"validation has 4 rows, too few for one window of 3 \+ 2"):
         READER.train(task, small.write(tmp_path))
@@ -152,7 +156,9 @@ def test_real_sets_are_read_as_numpy_reads_them(name: str):
     if not DATA or not (folder / file).is_file():
         pytest.skip(f"set ALPHABET_DATA to a folder with General/{name}/{file}")
     options = {"context": 24, "horizon": 12, **division}
-    task = declare(name, "forecasting-csv", (file,), (file,), objective="forecasting", options=options, channels=channels)
+    task = declare(
+        name, "forecasting-csv", (file,), (file,), objective="forecasting", options=options, channels=channels
+    )
     train = READER.train(task, folder)
     test = READER.test(task, folder, train)
     rows = np.loadtxt(

@@ -277,3 +277,8 @@ def test_a_recording_without_a_class_or_a_signal_is_refused(tmp_path: Path):
         savemat(path, content)
         with pytest.raises(StudyError, match=r"105\.mat: .*; fetch it again"):
             mat_vibration.read_signal(path)
+
+
+def test_a_file_that_holds_a_neighbours_recording_too_gives_its_own(tmp_path: Path):
+    savemat(tmp_path / "99.mat", {"X098_DE_time": np.ones(9), "X099_DE_time": 2 * np.ones(9)})
+    assert (mat_vibration.read_signal(tmp_path / "99.mat") == 2).all()

@@ -104,7 +104,10 @@ REFUSED = {
     "univariate false": (MULTI + "1:a\n", "line 4: 1 channel(s) where @univariate says false"),
     "dimensions": ("@dimensions 3\n@classLabel true a\n@data\n1:2:a\n", "line 4: 2 channels where @dimensions says 3"),
     "length": ("@seriesLength 2\n@classLabel true a\n@data\n1:a\n", "line 4: 1 values per channel where @seriesLength"),
-    "huge length": (f"@seriesLength {10**12}\n@classLabel true a\n@data\n1:a\n", "line 1, column 15: @serieslength must"),
+    "huge length": (
+        f"@seriesLength {10**12}\n@classLabel true a\n@data\n1:a\n",
+        "line 1, column 15: @serieslength must",
+    ),
     "large length": (f"@seriesLength {10**11}\n@classLabel true a\n@data\n1:a\n", "line 4: 1 values per channel where"),
     "unequal": ("@equalLength true\n@classLabel true a\n@data\n1:a\n1,2:a\n", "line 5: 2 values per channel where"),
     "missing": ("@missing false\n@classLabel true a\n@data\n1,?:a\n", "line 4: a missing value where @missing says"),

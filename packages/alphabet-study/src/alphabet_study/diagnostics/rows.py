@@ -20,7 +20,7 @@ from alphabet_study.protocol.versions import source_digest
 
 @dataclass(frozen=True)
 class FitName:
-    """All that decides a fit, in texts and numbers: a row under this name is never computed twice."""
+    """All that decides a fit beside the data, in texts and numbers: a row under this name is never computed twice."""
 
     def __str__(self) -> str:
         # The first four fields tell the fits of a run apart; what follows is the same for all, or follows from them.

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from alphabet_study.errors import StudyError
 from alphabet_study.readers.places import excerpt, malformed, read_bytes
 
 # No archive of the study unpacks to more; a few bytes of gzip could otherwise become all memory there is.
@@ -50,6 +51,8 @@ def read_tar(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, b
                 if len(text) != member.size:
                     raise malformed(path, f"member {excerpt(member.name)} is cut off")
                 yield name, text
+    except StudyError:
+        raise
     except _BROKEN as error:
         raise _broken(path, "tar", error) from error
 
@@ -69,6 +72,8 @@ def read_zip(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, b
                     raise malformed(path, f"member {excerpt(member.filename)} is there twice or has no possible size")
                 seen.add(name)
                 yield name, archive.read(member)
+    except StudyError:
+        raise
     except _BROKEN as error:
         raise _broken(path, "zip", error) from error
 

@@ -136,5 +136,8 @@ def _find_signal(stem: str, content: dict[str, Any]) -> Any:
     if stem in content:
         elements = np.atleast_1d(content[stem]["Y"].item())
         return next(element["Data"] for element in elements if element["Name"] == "vibration_1")
+    own = f"X{stem.zfill(3)}_DE_time"  # some of CWRU's files hold a neighbour's recording too
+    if own in content:
+        return content[own]
     (name,) = [name for name in content if name.endswith("DE_time")]
     return content[name]
