@@ -8,9 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from alphabet_study.campaign.choices import AVAILABLE, EMBEDDED, choose_families, choose_tasks
 from alphabet_study.campaign.store import Store
 from alphabet_study.cli import app, main
+from alphabet_study.data_root import embedded_folder
+from alphabet_study.errors import StudyError
 from alphabet_study.protocol import fitting
+from alphabet_study.registry import ALL, TASKS
 from alphabet_testing.study_campaigns import (
     HashedFit,
     InlineEngine,
@@ -186,3 +190,32 @@ def test_the_package_can_be_run_as_a_module() -> None:
     )
     assert result.returncode == 0
     assert "alphabet_study" in result.stdout
+
+
+def test_without_a_data_root_the_embedded_tasks_are_the_available_ones() -> None:
+    embedded = choose_tasks([EMBEDDED], None)
+    assert TASK in [task.name for task in embedded]
+    assert choose_tasks([AVAILABLE], None) == embedded
+    assert choose_tasks([ALL], None, available=True) == embedded
+    assert choose_tasks([TASK, EMBEDDED, TASK], None)[0].name == TASK
+    assert len(choose_tasks([TASK, EMBEDDED, TASK], None)) == len(embedded)
+
+
+def test_a_task_whose_files_are_not_the_declared_ones_is_refused(tmp_path: Path) -> None:
+    task = TASKS[TASK]
+    folder = embedded_folder(task)
+    assert folder is not None
+    for file in task.files:
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_bytes((folder / file.name).read_bytes())
+    assert choose_tasks([TASK], tmp_path) == [task]
+    with (tmp_path / task.files_test[0].path).open("ab") as stream:
+        stream.write(b"\n")
+    with pytest.raises(StudyError, match=rf"1 of 1 tasks cannot be run: {TASK}\. {TASK}: hash differs: .*--available"):
+        choose_tasks([TASK], tmp_path)
+
+
+def test_all_families_are_the_papers_ten_and_each_is_taken_once() -> None:
+    assert len(choose_families([ALL])) == 10
+    assert choose_families(["gru", ALL])[0] == "gru"
+    assert len(choose_families(["gru", ALL])) == 10

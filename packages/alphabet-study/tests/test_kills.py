@@ -25,6 +25,8 @@ from alphabet_testing.study_campaigns import HashedFit, run_small, small_plan
 folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 plan = small_plan("A", "B", "C", "D", "E")
 draw = random.Random(seed)
+# Not this process's own output: a worker that outlived its parent would hold it open.
+log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
 
 class Reporting(LocalEngine):
@@ -43,6 +45,8 @@ while killed < kills:
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         try:
             run_small(path, plan, Reporting(HashedFit(seconds=0.02), 2))
             os._exit(0)
@@ -65,7 +69,7 @@ while killed < kills:
         killed += 1
         working += bool(select.select([reading], [], [], 0)[0] and os.read(reading, 1))
     else:
-        assert os.WEXITSTATUS(status) == 0, status
+        assert os.WEXITSTATUS(status) == 0, (folder / "log").read_text()
         rounds += 1  # that campaign is complete: kill another one
     os.close(reading)
 run_small(folder / f"{rounds}.sqlite", plan, LocalEngine(HashedFit(), 2))

@@ -348,10 +348,12 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StudyError, match=f"process {holder.pid}"):
-            WriterLock(path)
-        holder.send_signal(signal.SIGKILL)
+        try:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(StudyError, match=f"process {holder.pid}"):
+                WriterLock(path)
+        finally:
+            holder.send_signal(signal.SIGKILL)
         holder.wait()
         WriterLock(path).release()
 

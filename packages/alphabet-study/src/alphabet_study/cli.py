@@ -36,24 +36,24 @@ SettingsName = Annotated[str, typer.Option("--settings", help="paper or small.")
 @app.command(name="tasks")
 def show_tasks(names: Names = None, data: Data = None) -> None:
     """Show the tasks: present and verified, present with an unknown hash, or absent and where to get them."""
+    from alphabet_study.campaign.choices import find_named
     from alphabet_study.data_root import find_root
-    from alphabet_study.registry import ALL, find_tasks
     from alphabet_study.task_table import task_table
 
-    wide_console().print(task_table(find_tasks(names or [ALL]), find_root(data)))
+    wide_console().print(task_table(find_named(names or []), find_root(data)))
 
 
 @app.command()
 def fetch(names: Names = None, data: Data = None) -> None:
     """Download the files of tasks that are declared with an address, verify them, resume what was cut off."""
+    from alphabet_study.campaign.choices import find_named
     from alphabet_study.data_root import can_fetch, find_root
     from alphabet_study.fetching import fetch as fetch_files
-    from alphabet_study.registry import ALL, find_tasks
 
     root = find_root(data, create=True)
     if root is None:
         raise StudyError("no folder to download to: name one by --data or ALPHABET_DATA")
-    tasks = find_tasks(names) if names else [task for task in find_tasks(ALL) if can_fetch(task)]
+    tasks = [task for task in find_named(names or []) if names or can_fetch(task)]
     console = Console()
     with console.status("") as status:
         for task in tasks:

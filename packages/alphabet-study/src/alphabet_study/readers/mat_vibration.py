@@ -12,23 +12,20 @@ divided by the declaration: files_train and files_test; files that the option `v
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from alphabet_core import Examples
 from numpy.typing import NDArray
-from scipy.io import loadmat
 from scipy.signal import decimate
 
 from alphabet_study.data import Reader, TrainData
 from alphabet_study.errors import StudyError
 from alphabet_study.readers.labels import index_labels, sorted_classes
+from alphabet_study.readers.mat5 import Content, read_mat5
 from alphabet_study.readers.places import (
     check_declared,
-    excerpt,
     malformed,
     positive_option,
-    read_bytes,
     split_validation,
 )
 from alphabet_study.readers.stacking import stack_series
@@ -50,6 +47,8 @@ CWRU = {
 MFPT = {"baseline": "healthy", "OuterRaceFault": "outer", "InnerRaceFault": "inner"}
 PADERBORN = {"K0": "healthy", "KA": "outer", "KI": "inner"}
 MFPT_FAST = 97_656
+# The filter of the decimation needs more samples than this at either end.
+SHORTEST = 27
 _PADERBORN_NAME = re.compile(r"N\d\d_M\d\d_F\d\d_(K[0AI])\d\d_\d+")
 
 
@@ -113,31 +112,33 @@ def recording_class(stem: str) -> str:
 
 def read_signal(path: Path) -> NDArray[np.float32]:
     """The samples (T,) of one recording."""
-    read_bytes(path)
-    try:
-        content: dict[str, Any] = loadmat(path, squeeze_me=True, struct_as_record=True)
-        found = _find_signal(path.stem, content)
-        with np.errstate(over="ignore"):
-            signal = np.asarray(found, dtype=np.float64).astype(np.float32)
-    except Exception as error:  # loadmat promises no particular exceptions for a damaged file
-        raise malformed(
-            path, f"not a MATLAB 5 file with a vibration signal ({excerpt(str(error))})", "fetch it again"
-        ) from error
-    if signal.ndim != 1 or not len(signal) or not np.isfinite(signal).all():
-        raise malformed(path, f"the signal {signal.shape} is no row of finite numbers", "fetch it again")
+    found = _find_signal(path.stem, read_mat5(path))
+    if not isinstance(found, np.ndarray):
+        raise malformed(path, "no vibration signal as CWRU, MFPT or Paderborn publish it", "fetch it again")
+    with np.errstate(over="ignore"):
+        signal = found.astype(np.float32)
+    if not len(signal) or not np.isfinite(signal).all():
+        raise malformed(path, "the signal is empty or not finite", "fetch it again")
     return signal
 
 
-def _find_signal(stem: str, content: dict[str, Any]) -> Any:
-    if "bearing" in content:
-        bearing = content["bearing"]
-        fast = int(bearing["sr"]) == MFPT_FAST
-        return decimate(np.asarray(bearing["gs"].item(), dtype=np.float64), 2) if fast else bearing["gs"].item()
-    if stem in content:
-        elements = np.atleast_1d(content[stem]["Y"].item())
-        return next(element["Data"] for element in elements if element["Name"] == "vibration_1")
+def _find_signal(stem: str, variables: dict[str, Content]) -> Content:
+    """The numbers of the vibration signal, or something else where there is none."""
+    bearing, recording = variables.get("bearing"), variables.get(stem)
     own = f"X{stem.zfill(3)}_DE_time"  # some of CWRU's files hold a neighbour's recording too
-    if own in content:
-        return content[own]
-    (name,) = [name for name in content if name.endswith("DE_time")]
-    return content[name]
+    if isinstance(bearing, list) and len(bearing) == 1:
+        signal, rate = bearing[0].get("gs"), bearing[0].get("sr")
+        fast = isinstance(rate, np.ndarray) and rate.tolist() == [MFPT_FAST]
+        if not fast or not isinstance(signal, np.ndarray):
+            return signal
+        return decimate(signal, 2) if len(signal) > SHORTEST else None
+    if isinstance(recording, list) and len(recording) == 1:
+        elements = recording[0].get("Y")
+        signals = [
+            one.get("Data") for one in elements or () if isinstance(one, dict) and one.get("Name") == "vibration_1"
+        ]
+    elif own in variables:
+        signals = [variables[own]]
+    else:
+        signals = [content for name, content in variables.items() if name.endswith("DE_time")]
+    return signals[0] if len(signals) == 1 else None
