@@ -93,3 +93,13 @@ def test_mistakes_are_said():
         adapt(make_model(), VALUES, seed=0, valid=torch.zeros(8, 40, dtype=torch.bool))
     with pytest.raises(AlphabetError, match="Alphabet"):
         adapt(torch.nn.Linear(2, 2), VALUES, seed=0)
+
+
+def test_nothing_is_overwritten_by_a_call_that_fails():
+    model = make_model()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(AlphabetError, match="valid token"):
+        adapt(model, VALUES, seed=0, valid=torch.zeros(8, 40, dtype=torch.bool))
+    with pytest.raises(AlphabetError, match="one row per sequence"):
+        adapt(model, VALUES, seed=0, valid=torch.ones(30, 40, dtype=torch.bool))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())

@@ -142,3 +142,19 @@ def test_predictions_in_parts_are_those_of_the_whole():
 def test_examples_refuse_rows_that_do_not_pair():
     with pytest.raises(AlphabetError, match="targets"):
         Examples(torch.zeros(3, 4, 1), torch.zeros(2, dtype=torch.int64))
+
+
+def test_wrong_examples_are_refused_before_anything_is_trained():
+    step, train, validation = make_step(), make_examples(8, 1), make_examples(4, 2)
+    before = state_of(step.model)
+    wrong_label = Examples(validation.values, torch.full((4,), 7), valid=validation.valid)
+    wrong_kind = Examples(validation.values, torch.zeros(4, 2), valid=validation.valid)
+    for bad in (
+        (train, validation.take(slice(0))),
+        (train, wrong_label),
+        (train, wrong_kind),
+        (train.values, validation),
+    ):
+        with pytest.raises(AlphabetError):
+            fit_validated(step, *bad, epochs=1, patience=1, seed=0)
+    assert same_state(before, state_of(step.model))

@@ -327,3 +327,19 @@ def test_the_terminal_table_has_every_cell_and_says_what_is_incomplete(campaign)
 def test_markdown_cells_cannot_break_their_table():
     table = markdown_table(["task", "n"], [["a|b\nc", "1"]], texts=("task",))
     assert table == "| task | n |\n| :-- | --: |\n| a\\|b c | 1 |"
+
+
+def test_brackets_in_a_reason_are_shown_as_they_are():
+    fits = make_fits("Rock", "gru", [0.5] * 5)
+    last = fits.index[-1]
+    fits.loc[last, ["status", "reason", "test"]] = ["failed", "cannot read [/data/x] [red]now", "{}"]
+    written = io.StringIO()
+    Console(width=250, file=written).print(result_table(summarize_finals(fits, TASKS, partial=True)))
+    assert "cannot read [/data/x] [red]now" in written.getvalue()
+
+
+def test_a_page_that_cannot_be_written_is_a_mistake_in_one_sentence(tmp_path):
+    fits = make_fits("Rock", "gru", [0.5] * 5)
+    (tmp_path / "file").touch()
+    with pytest.raises(StudyError, match="cannot be written there"):
+        write_page(summarize_finals(fits, TASKS), read_paper(), fits, tmp_path / "file" / "page.md")

@@ -1,5 +1,6 @@
 """The seal: selection holds nothing through which TEST can be reached, and no TEST file is opened while it runs."""
 
+import dataclasses
 import gc
 import subprocess
 import sys
@@ -90,3 +91,16 @@ def test_a_task_without_a_reader_says_why():
     task = next(task for task in TASKS.values() if task.reader is None)
     with pytest.raises(StudyError, match=task.name):
         load_train(task, None)
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    for split in ("TRAIN", "TEST"):
+        source = task_folder(TASK, None) / f"GunPoint_{split}.ts"
+        (tmp_path / "UCR" / "GunPoint").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "UCR" / "GunPoint" / source.name).write_bytes(source.read_bytes())
+    loose = dataclasses.replace(TASK, train_size=None)
+    first = load_train(loose, tmp_path)
+    assert load_train(loose, tmp_path) is first
+    train = tmp_path / "UCR" / "GunPoint" / "GunPoint_TRAIN.ts"
+    train.write_bytes(b"\n".join(train.read_bytes().rstrip().split(b"\n")[:-5]) + b"\n")
+    assert len(load_train(loose, tmp_path).examples) == len(first.examples) - 5

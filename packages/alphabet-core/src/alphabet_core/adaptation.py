@@ -13,7 +13,7 @@ from alphabet_core.errors import AlphabetError
 from alphabet_core.grid import Grid, make_grid
 from alphabet_core.lift import Lift
 from alphabet_core.model import Alphabet
-from alphabet_core.sequence import Sequence, read_sequence
+from alphabet_core.sequence import Sequence, check_lengths, read_sequence
 
 SERIES = 8  # so many series are looked at, or all where there are fewer
 KERNEL_SPREAD = 0.5
@@ -38,11 +38,15 @@ def adapt(
     """
     if not isinstance(model, Alphabet):
         raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
+    named = {"time_delta": time_delta, "observed": observed, "valid": valid}
+    given = {name: tensor for name, tensor in named.items() if tensor is not None}
+    check_lengths(values, **given)
     draw = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(values), generator=draw)[:SERIES].to(values.device)
-    given = {"time_delta": time_delta, "observed": observed, "valid": valid}
-    side_inputs = {name: None if tensor is None else tensor[chosen] for name, tensor in given.items()}
+    side_inputs = {name: tensor[chosen] for name, tensor in given.items()}
     sequence = read_sequence(values[chosen], channels=model.config.channels, like=model.project.weight, **side_inputs)
+    if sequence.valid is not None and not sequence.valid.any():
+        raise AlphabetError("none of the series that were looked at has a valid token: pass series with observations")
     grid, keep, direct = make_grid(sequence), sequence.keep_valid, model.direct
 
     model.project.weight.copy_(_normal(model.project.weight, model.config.channels**-0.5, draw))
@@ -65,8 +69,6 @@ def _adapt_lift(lift: Lift, features: Tensor, grid: Grid, sequence: Sequence, dr
     kernel -= torch.where(balanced, kernel.mean(dim=1, keepdim=True), 0.0)
     filtered = grid.convolve(features, kernel)
     filtered = filtered.flatten(0, 1) if sequence.valid is None else filtered[sequence.valid]  # (tokens, D)
-    if len(filtered) == 0:
-        raise AlphabetError("none of the series that were looked at has a valid token: pass series with observations")
 
     sharpness = torch.exp(_uniform(lift.bias, math.log(SHARPNESS[0]), math.log(SHARPNESS[1]), draw))
     spread = filtered.std(dim=0, correction=0)

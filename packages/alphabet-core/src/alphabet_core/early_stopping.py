@@ -62,7 +62,11 @@ def fit_validated(
     for name, count in (("epochs", epochs), ("patience", patience)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise AlphabetError(f"{name} must be a positive integer; got {count!r}")
+    for name, examples in (("train", train), ("validation", validation)):
+        if not isinstance(examples, Examples) or len(examples) == 0:
+            raise AlphabetError(f"{name} must be Examples with at least one sequence; got {_describe(examples)}")
     predict = predict or step.model
+    _check_targets(step, predict, validation)
     order = torch.Generator().manual_seed(seed)
     losses: list[float] = []
     validated: list[float] = []
@@ -89,6 +93,19 @@ def fit_validated(
             "lower the learning rate or standardize the values"
         )
     return Fitted(best, losses, validated)
+
+
+def _describe(examples: object) -> str:
+    return "none" if isinstance(examples, Examples) else type(examples).__name__
+
+
+@torch.no_grad()
+def _check_targets(step: TrainingStep, predict: Predict, examples: Examples) -> None:
+    """Raise before the first epoch, not after it, if the targets do not fit what the model puts out."""
+    step.model.eval()  # so that nothing random is drawn
+    first = examples.take(slice(1))
+    outputs = predict(first.values, **first.side_inputs())
+    step.check_targets(examples.targets, len(examples), outputs.shape[1])
 
 
 @torch.no_grad()

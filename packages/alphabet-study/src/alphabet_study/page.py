@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.markup import escape
 from rich.table import Table
 
 from alphabet_study.errors import StudyError
@@ -70,7 +71,11 @@ def write_page(
     others = compared[compared["family"] != ALPHABET]
     extended = [name for name in dict.fromkeys(results["family"]) if name not in TITLES]
     beside = {name: results[results["family"] == name].set_index("task") for name in extended}
-    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.touch()
+    except OSError as error:
+        raise StudyError(f"{out}: the page cannot be written there ({error.strerror}); name another file") from error
     ranks, pictures = _rank_section(results, paper, out)
     recomputed, remark = _recompute(paper)
     lacking = results[results["incomplete"] != ""]
@@ -112,9 +117,12 @@ def result_table(summary: pd.DataFrame) -> Table:
         best = values.max() if cells["direction"].iloc[0] == "max" else values.min()
         for number, row in enumerate(cells.itertuples()):
             shown = _number(row.value, row.sd) if row.incomplete == "" else f"incomplete: {row.incomplete}"
-            table.add_row(
+            texts = (
                 str(task) if number == 0 else "", _title(row.family), row.metric, shown, str(row.n),
                 _count(row.parameters), _count(row.epochs), row.candidate, row.path,
+            )  # fmt: skip
+            table.add_row(
+                *map(escape, texts),  # a reason may hold brackets, which are no markup
                 style="bold" if row.value == best else None, end_section=number == len(cells) - 1,
             )  # fmt: skip
     return table

@@ -9,21 +9,23 @@ from pathlib import Path
 from alphabet_core import Examples
 
 from alphabet_study.data import Reader, TrainData
-from alphabet_study.data_root import task_folder
+from alphabet_study.data_root import locate_files, task_folder
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import FINAL, Job
 from alphabet_study.readers import READERS
 from alphabet_study.registry.task import Task
 
-# The task read last, kept because fits of one task follow each other.
-_kept: dict[tuple[str, str], TrainData] = {}
+# The task read last, kept because fits of one task follow each other, by what decides it: the declaration and the files.
+_kept: dict[object, TrainData] = {}
 
 
 def load_train(task: Task, root: Path | None) -> TrainData:
-    """The task's TRAIN, read once as long as no other task is asked for."""
-    key = task.name, str(root)
+    """The task's TRAIN, read once as long as no other task is asked for and its files stay as they are."""
+    reader = find_reader(task)
+    found = [(str(path), path.stat()) for path in locate_files(task, root, "train")]
+    key = repr(task), tuple((name, state.st_size, state.st_mtime_ns) for name, state in found)
     if key not in _kept:
-        train = find_reader(task).train(task, task_folder(task, root))
+        train = reader.train(task, task_folder(task, root))
         _kept.clear()
         _kept[key] = train
     return _kept[key]
