@@ -15,7 +15,7 @@ from alphabet_study.protocol.records import FINAL, Job
 from alphabet_study.readers import READERS
 from alphabet_study.registry.task import Task
 
-# The task read last, kept because fits of one task follow each other, by what decides it: the declaration and the files.
+# The task read last, kept because fits of one task follow each other; its key is the declaration and the files.
 _kept: dict[object, TrainData] = {}
 
 
