@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from alphabet_study.campaign.estimate import Estimate
-from alphabet_study.campaign.plan import Agenda, Plan, complete_outcomes
+from alphabet_study.campaign.plan import Agenda, Plan, complete_outcomes, find_faults
 from alphabet_study.campaign.progress import Progress, describe_duration
-from alphabet_study.campaign.runner import run_campaign
+from alphabet_study.campaign.runner import describe_changes, run_campaign
 from alphabet_study.campaign.status import failure_lines, status_table
 from alphabet_study.campaign.store import Store
 from alphabet_study.errors import StudyError
@@ -223,13 +223,81 @@ def test_aggregation_refuses_finals_that_their_selection_did_not_freeze(tmp_path
     run_small(path, plan, InlineEngine(HashedFit(diverging=0)))
     with filled_store(path, plan) as store:
         complete_outcomes(store, plan.cells, plan.task_of)
-        store._connection.execute("UPDATE fits SET score = 2.0 WHERE stage = 'screen'")
+        store._connection.execute("UPDATE fits SET score = 2.0 WHERE stage = 'confirm'")
         complete_outcomes(store, plan.cells)
         with pytest.raises(StudyError, match=r"A/gru/final/0/23: trained under .* but the selection of A/gru gives"):
             complete_outcomes(store, plan.cells, plan.task_of)
 
 
+@pytest.mark.parametrize("change", ["candidate = 'another'", "train_epochs = train_epochs + 1"])
+def test_a_final_that_differs_from_its_selection_is_found_though_its_hash_agrees(tmp_path: Path, change: str) -> None:
+    path, plan = tmp_path / "store.sqlite", small_plan("A", "B", families=("gru",))
+    run_small(path, plan, InlineEngine(HashedFit(diverging=0)))
+    with filled_store(path, plan) as store:
+        assert find_faults(store, plan.cells, plan.task_of) == {}
+        store._connection.execute(f"UPDATE fits SET {change} WHERE stage = 'final' AND seed = 31 AND task = 'A'")
+        with pytest.raises(StudyError, match=r"A/gru/final/0/31: trained under .* but the selection of A/gru gives"):
+            complete_outcomes(store, plan.cells, plan.task_of)
+        faults = find_faults(store, plan.cells, plan.task_of)
+    assert list(faults) == [Cell("A", "gru")]
+    assert "A/gru/final/0/31: trained under" in faults[Cell("A", "gru")]
+
+
+def test_finals_without_their_selection_are_a_fault_of_their_cell(tmp_path: Path) -> None:
+    path, plan = tmp_path / "store.sqlite", small_plan("A", "B", families=("gru",))
+    run_small(path, plan, InlineEngine(HashedFit(diverging=0)))
+    with filled_store(path, plan) as store:
+        store._connection.execute("DELETE FROM fits WHERE stage = 'confirm' AND task = 'B'")
+        faults = find_faults(store, plan.cells, plan.task_of)
+    assert list(faults) == [Cell("B", "gru")]
+    assert "2 of 6 fits of the selection are missing: B/gru/confirm/0/11, " in faults[Cell("B", "gru")]
+
+
+def test_a_final_that_diverged_is_named_with_what_can_still_be_done(tmp_path: Path) -> None:
+    path, plan = tmp_path / "store.sqlite", small_plan("A", "B", families=("gru",))
+    summary = run_small(path, plan, InlineEngine(diverging_final))
+    assert summary.left == 0
+    assert list(summary.blocked) == [Cell("A", "gru")]
+    expected = r"A/gru/final/0/23\. Running again gives the same; `alphabet-study table --partial` shows the rest"
+    assert re.search(rf"1 final fit\(s\) diverged: {expected}", summary.blocked[Cell("A", "gru")])
+    with (
+        Store.read(path) as store,
+        pytest.raises(StudyError, match=f"1 of 16 fits are finals that diverged: {expected}"),
+    ):
+        complete_outcomes(store, plan.cells, plan.task_of)
+
+
+def diverging_final(job: Job, task: Task) -> Record:
+    record = HashedFit(diverging=0)(job, task)
+    diverged = replace(record, outcome=Outcome(DIVERGED, "planted"))
+    return diverged if str(job.key) == "A/gru/final/0/23" else record
+
+
+def test_records_that_the_plan_does_not_know_leave_the_rest_to_be_run() -> None:
+    plan = small_plan("A", families=("gru",))
+    strange = [FitKey("A", "gru", "confirm", slot, 11) for slot in range(50, 70)]
+    agenda = Agenda(plan, {key: (Job(key, "x"), Outcome(DONE, score=0.5)) for key in strange})
+    assert agenda.left == {Cell("A", "gru"): 8}
+
+
+def test_planned_cells_are_on_record_before_the_first_fit(tmp_path: Path) -> None:
+    path, plan = tmp_path / "store.sqlite", small_plan("A", "B")
+    with pytest.raises(RuntimeError, match="planted"):
+        run_small(path, plan, InlineEngine(HashedFit(crashing=((f"{plan.cells[0]}/screen/0/7", ERROR),))))
+    with Store.read(path) as store:
+        assert store.records() == []
+        assert store.planned() == set(plan.cells)
+
+
 # What a user sees.
+
+
+def test_changes_of_code_and_libraries_are_described_and_unknown_ones_are_not() -> None:
+    now = {"sources": "new", "versions": {"torch": "2", "numpy": "1"}}
+    assert describe_changes(now, now) == ""
+    assert describe_changes({}, now) == ""
+    old = {"sources": "old", "versions": {"torch": "1", "numpy": "1"}}
+    assert describe_changes(old, now) == "sources old then, new now, torch 1 then, 2 now"
 
 
 def make_progress(*, terminal: bool = False, interval: float = 0.0) -> tuple[Progress, StringIO]:

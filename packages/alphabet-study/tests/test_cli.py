@@ -1,6 +1,7 @@
 """The commands: what they print, what they leave behind, and their exit codes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,12 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from alphabet_core import AlphabetError
+from alphabet_study.campaign import choices
 from alphabet_study.campaign.choices import AVAILABLE, EMBEDDED, choose_families, choose_tasks
 from alphabet_study.campaign.store import Store
 from alphabet_study.cli import app, main
 from alphabet_study.data_root import embedded_folder
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol import fitting
+from alphabet_study.protocol.records import Cell
+from alphabet_study.protocol.settings import SMALL
 from alphabet_study.registry import ALL, TASKS
 from alphabet_testing.study_campaigns import (
     HashedFit,
@@ -54,6 +59,7 @@ def test_a_campaign_runs_resumes_exports_imports_and_shows_its_results(monkeypat
     again = run_campaign_with(hashed_run_job, monkeypatch)
     assert again.exit_code == 0
     assert "resuming: 8 of 8 fits are recorded already" in again.stdout
+    assert "changed" not in again.stdout
     assert f"{TASK}  gru        4/4      2/2    2/2" in run("status").stdout
     assert run("export", "out/fits.csv").stdout == "8 fits: out/fits.csv\n"
     assert run("import", "out/fits.csv", "--store", "copy.sqlite").stdout == "8 new fits in copy.sqlite\n"
@@ -127,6 +133,69 @@ def test_results_of_an_incomplete_campaign_are_refused_with_what_is_missing(caps
     assert "no final yet" in partial.stdout
 
 
+def test_a_planned_cell_that_never_began_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_small(Path("store.sqlite"), small_plan(TASK, families=("gru",)), InlineEngine(HashedFit()))
+    assert run("table", "--store", "store.sqlite").exit_code == 0
+    with Store.create_or_resume(tmp_path / "store.sqlite", SMALL, {}) as store:
+        store.note_planned([Cell("GunPoint", "lru")])
+    said = mistake("table", "--store", "store.sqlite", capsys=capsys)
+    assert "8 of 16 fits have no record: GunPoint/lru/screen/0/7, " in said
+    partial = run("table", "--store", "store.sqlite", "--partial", "--page", "page.md")
+    assert partial.exit_code == 0
+    assert "not begun" in partial.stdout
+    assert "GunPoint/lru: not begun" in Path("page.md").read_text(encoding="utf-8")
+
+
+def test_a_campaign_of_which_nothing_began_shows_its_cells() -> None:
+    with Store.create_or_resume(Path("store.sqlite"), SMALL, {}) as store:
+        store.note_planned([Cell("GunPoint", "lru")])
+    partial = run("table", "--store", "store.sqlite", "--partial")
+    assert partial.exit_code == 0
+    assert "not begun" in partial.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("DELETE FROM fits WHERE stage = 'screen'", "4 of 6 fits of the selection are missing"),
+        ("UPDATE fits SET candidate = 'another' WHERE stage = 'final' AND seed = 31", "trained under"),
+        ("UPDATE fits SET candidate = 'another' WHERE stage = 'screen' AND slot = 3", "belongs in this slot"),
+        ("UPDATE fits SET score = 2.0 WHERE stage = 'confirm'", "trained under"),
+    ],
+)
+def test_finals_that_their_selection_does_not_bear_out_are_incomplete(change: str, found: str) -> None:
+    run_small(Path("store.sqlite"), small_plan(TASK, families=("gru",)), InlineEngine(HashedFit(diverging=0)))
+    with Store.create_or_resume(Path("store.sqlite"), SMALL, {}) as store:
+        store._connection.execute(change)
+    assert run("table", "--store", "store.sqlite", "--partial", "--page", "page.md").exit_code == 0
+    lines = Path("page.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if f"{TASK}/gru: " in line and re.search(found, line)]
+
+
+@pytest.mark.slow
+def test_a_campaign_that_goes_on_with_other_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.create_or_resume(Path("old.sqlite"), SMALL, {"versions": {"torch": "0.1"}, "sources": "old"}).close()
+    found = run_campaign_with(hashed_run_job, monkeypatch, "--store", "old.sqlite")
+    assert found.exit_code == 0
+    (line,) = [line for line in found.stdout.splitlines() if "changed" in line]
+    assert line.startswith("note: code or libraries changed since these records began (sources old then, ")
+    assert "torch 0.1 then, " in line
+
+
+def test_what_alphabet_core_refuses_is_a_mistake_and_another_error_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(kind: type[Exception]) -> None:
+        raise kind("planted")
+
+    monkeypatch.setattr(choices, "find_named", lambda _: refuse(AlphabetError))
+    assert mistake("tasks", capsys=capsys) == "alphabet-study: planted\n"
+    monkeypatch.setattr(choices, "find_named", lambda _: refuse(ValueError))
+    monkeypatch.setattr(sys, "argv", ["alphabet-study", "tasks"])
+    with pytest.raises(ValueError, match="planted"):
+        main()
+
+
 def mistake(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command with a mistake in it prints to stderr; it must end with exit code 2."""
     with pytest.MonkeyPatch.context() as patch:
@@ -151,6 +220,7 @@ def mistake(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         (["export", "fits.csv", "--store", "none.sqlite"], "none.sqlite: there is no store"),
         (["import", "fits.csv"], "fits.json is missing"),
         (["table", "--store", "none.sqlite"], "none.sqlite: there is no store"),
+        (["table", "--store", "."], ". is a folder; a store is a file"),
         (["fetch", TASK], "no folder to download to: name one by --data or ALPHABET_DATA"),
     ],
 )

@@ -7,11 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from alphabet_study.campaign.engines import make_engine
+from alphabet_study.campaign.engines import failed_record, make_engine
 from alphabet_study.campaign.engines.local import LocalEngine, available_cores
+from alphabet_study.campaign.engines.worker import describe
 from alphabet_study.campaign.store import Store
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import FAILED, Job, Record
+from alphabet_study.protocol.records import FAILED, FitKey, Job, Record
 from alphabet_study.registry.task import Task
 from alphabet_testing.study_campaigns import (
     ERROR,
@@ -23,6 +24,7 @@ from alphabet_testing.study_campaigns import (
     ThreadsFit,
     UnloadableFit,
     deterministic_export,
+    filled_store,
     run_small,
     small_plan,
 )
@@ -133,6 +135,22 @@ def test_closing_an_engine_ends_its_processes_in_the_midst_of_a_fit() -> None:
         began = time.monotonic()
     assert all(process.poll() is not None for process in processes)
     assert time.monotonic() - began < 300.0  # the fits themselves would take twice that
+
+
+@pytest.mark.parametrize("separator", ["\r", "\n", "\r\n", "\x0b", "\x1c", "\x85", "\u2028", "\t"])
+def test_reasons_of_failed_fits_are_one_line(separator: str) -> None:
+    job = Job(FitKey("A", "gru", "screen", 0, 7), "candidate")
+    assert describe(RuntimeError(f"one{separator}two{separator}")) == "RuntimeError: one two"
+    assert failed_record(job, f"{separator}one{separator}two", 0.0).outcome.reason == "one two"
+
+
+def test_reasons_with_bytes_that_are_no_text_can_be_kept(tmp_path: Path) -> None:
+    error = RuntimeError(os.fsdecode(b"no file \xff"))
+    assert describe(error) == r"RuntimeError: no file \udcff"
+    record = failed_record(Job(FitKey("A", "gru", "screen", 0, 7), "candidate"), str(error), 0.0)
+    with filled_store(tmp_path / "store.sqlite", small_plan("A")) as store:
+        assert store.add(record)
+        assert store.records() == [record]
 
 
 def test_engines_and_numbers_of_workers_that_make_no_sense_are_refused() -> None:

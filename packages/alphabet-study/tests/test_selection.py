@@ -119,6 +119,27 @@ def test_a_failed_fit_stops_its_cell_instead_of_changing_the_choice():
     assert ready_jobs(CELL, TASK, PAPER, outcomes) == [jobs[4]]
 
 
+@pytest.mark.parametrize("stage", [SCREEN, CONFIRM])
+def test_a_record_of_another_candidate_than_its_slots_is_refused(stage):
+    outcomes, _ = run_all(CELL, TASK, PAPER)
+    key = next(key for key in outcomes if key.stage == stage and key.slot == 0)
+    job, outcome = outcomes[key]
+    other = next(candidate.key for candidate in PAPER.candidates("gru") if candidate.key != job.candidate)
+    outcomes[key] = dataclasses.replace(job, candidate=other), outcome
+    with pytest.raises(
+        StudyError, match=rf"{key}: the record is of the candidate {other}, but {job.candidate} belongs"
+    ):
+        freeze(CELL, TASK, PAPER, outcomes)
+
+
+def test_freezing_with_a_failed_fit_is_refused():
+    outcomes, _ = run_all(CELL, TASK, PAPER)
+    key = FitKey("GunPoint", "gru", SCREEN, 3, 7)
+    outcomes[key] = outcomes[key][0], Outcome(FAILED, "killed")
+    with pytest.raises(StudyError, match=r"GunPoint/gru/screen/3/7 failed; .*--retry-failed"):
+        freeze(CELL, TASK, PAPER, outcomes)
+
+
 def test_freezing_before_all_is_there_is_refused():
     with pytest.raises(StudyError, match="no record yet"):
         freeze(CELL, TASK, PAPER, {})

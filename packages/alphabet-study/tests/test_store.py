@@ -126,6 +126,31 @@ def test_the_stores_manifest_says_what_was_settled_at_its_creation(store: Store)
     assert "created" in manifest
 
 
+def test_planned_cells_are_remembered_once_whatever_was_planned_before(store: Store) -> None:
+    assert store.planned() == set()
+    store.note_planned([CELL])
+    store.note_planned([CELL, Cell("Made up", "lstm")])
+    assert store.planned() == {CELL, Cell("Made up", "lstm")}
+
+
+def test_a_store_from_before_plans_were_remembered_is_read_as_it_is_and_gets_the_table_when_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.sqlite"
+    with create(tmp_path) as store:
+        store.add(make_record())
+        store._connection.execute("DROP TABLE planned")
+    before = path.read_bytes()
+    with Store.read(path) as store:
+        assert store.planned() == set()
+        assert store.records() == [make_record()]
+    assert path.read_bytes() == before
+    with create(tmp_path) as store:
+        store.note_planned([CELL])
+        assert store.planned() == {CELL}
+        assert store.records() == [make_record()]
+
+
 # TEST and its openings.
 
 
@@ -315,6 +340,15 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match=r"file/below/store.sqlite: the store cannot be opened \(Not a directory\)"):
         create(tmp_path / "file" / "below")
+
+
+def test_a_folder_in_place_of_a_store_is_called_one_and_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "store.sqlite"
+    folder.mkdir()
+    for attempt in (lambda: create(tmp_path), lambda: Store.read(folder)):
+        with pytest.raises(StudyError, match=r"store\.sqlite is a folder; a store is a file: name one by --store"):
+            attempt()
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_data_that_changed_are_refused(store: Store) -> None:

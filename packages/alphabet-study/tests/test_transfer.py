@@ -10,7 +10,7 @@ from alphabet_study.campaign.plan import complete_outcomes
 from alphabet_study.campaign.store import Store
 from alphabet_study.campaign.transfer import export_csv, import_csv, read_csv
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import FAILED, FINAL, Job, Outcome, Record
+from alphabet_study.protocol.records import CONFIRM, DONE, FAILED, FINAL, SCREEN, Job, Outcome, Record
 from alphabet_study.registry.task import Task
 from alphabet_testing.study_campaigns import (
     HashedFit,
@@ -50,6 +50,12 @@ def edit(path: Path, change: Callable[[list[list[str]]], object]) -> None:
     change(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def edit_description(path: Path, change: Callable[[dict], object]) -> None:
+    description = json.loads(path.with_suffix(".json").read_text())
+    change(description)
+    path.with_suffix(".json").write_text(json.dumps(description))
 
 
 def test_an_export_imports_into_an_empty_store_as_it_was(tmp_path: Path, store: Path, exported: Path) -> None:
@@ -102,6 +108,7 @@ def test_a_campaign_goes_on_where_an_import_ends(tmp_path: Path, store: Path, ex
 
     edit(exported, keep_selection)
     description = json.loads(exported.with_suffix(".json").read_text())
+    del description["openings"]  # as if it had been exported before any was opened
     finals = 2 * len(PLAN.cells)
     exported.with_suffix(".json").write_text(json.dumps({**description, "fits": PLAN.size - finals}))
     copy = tmp_path / "copy.sqlite"
@@ -153,12 +160,22 @@ def test_finals_under_another_opening_are_refused(tmp_path: Path, store: Path, e
             if row[:3] == ["B", "gru", FINAL]:
                 row[7] = "f" * 64
 
+    def reopen_description(description: dict) -> None:
+        opening = next(each for each in description["openings"] if (each["task"], each["family"]) == ("B", "gru"))
+        opening["frozen"] = "f" * 64
+
     edit(exported, reopen)
+    with (
+        filled_store(store, PLAN) as opened,
+        pytest.raises(StudyError, match=r"finals of B/gru .* not belong together"),
+    ):
+        import_csv(opened, exported)
+    edit_description(exported, reopen_description)
     before = content(store)
     with filled_store(store, PLAN) as opened, pytest.raises(StudyError, match=r"B/gru: TEST was opened .* refused"):
         import_csv(opened, exported)
     assert content(store) == before
-    wrong = r"B/gru/final/0/23: trained under the frozen configuration f+, but the selection of B/gru gives"
+    wrong = r"B/gru/final/0/23: trained under the frozen configuration f+.*, but the selection of B/gru gives"
     with Store.create_or_resume(tmp_path / "fresh.sqlite", PLAN.settings, {}) as opened:
         with pytest.raises(StudyError, match=wrong):
             import_csv(opened, exported, PLAN.task_of)
@@ -203,6 +220,17 @@ def set_field(row: int, column: int, text: str, rows: list[list[str]]) -> None:
     rows[row][column] = text
 
 
+# The lines of A/alphabet: 1 to 4 are its screen, 5 and 6 its confirmation, 7 and 8 its finals.
+SCREENED, CONFIRMED, TRAINED = 3, 5, 7
+FAMILY, STAGE, SLOT, SEED, FROZEN, STATUS, SCORE, PARAMETERS, TEST, SECONDS = 1, 2, 3, 4, 7, 8, 10, 14, 16, 17
+
+
+def test_the_lines_that_are_changed_below_are_what_they_seem(exported: Path) -> None:
+    records = read_csv(exported).records
+    found = {line: (records[line - 1].job.key.stage, records[line - 1].outcome.status) for line in (3, 5, 7)}
+    assert found == {SCREENED: (SCREEN, DONE), CONFIRMED: (CONFIRM, DONE), TRAINED: (FINAL, DONE)}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -218,6 +246,46 @@ def set_field(row: int, column: int, text: str, rows: list[list[str]]) -> None:
         (partial(set_field, 3, 16, "{"), r"line 4, column test: '\{' is not understood"),
         (partial(set_field, 3, 5, ""), r"line 4, column candidate: '' is not understood: it must not be empty"),
         (partial(set_field, 3, 0, "C"), r"line 4: fits.json has no digests of C's data"),
+        (
+            partial(set_field, SCREENED, SCORE, ""),
+            r"line 4, column score: A/alphabet/screen/2/7 is done, but has no fin",
+        ),
+        (partial(set_field, CONFIRMED, SCORE, "nan"), r"line 6, column score: A/alphabet/confirm/0/11 is done, but"),
+        (partial(set_field, CONFIRMED, SCORE, "inf"), r"line 6, column score: A/alphabet/confirm/0/11 is done, but"),
+        (partial(set_field, SCREENED, SLOT, "99"), r"line 4: A/alphabet/screen/99/7 is no fit of the settings 'small'"),
+        (partial(set_field, SCREENED, SEED, "8"), r"line 4: A/alphabet/screen/2/8 is no fit"),
+        (partial(set_field, TRAINED, SEED, "99"), r"line 8: A/alphabet/final/0/99 is no fit"),
+        (partial(set_field, TRAINED, SLOT, "1"), r"line 8: A/alphabet/final/1/23 is no fit"),
+        (partial(set_field, SCREENED, FAMILY, "rnn"), r"line 4, column family: 'rnn' is none of alphabet, "),
+        (
+            partial(set_field, SCREENED, SLOT, str(2**63)),
+            r"line 4, column slot: .* too large for an integer of 64 bits",
+        ),
+        (partial(set_field, SCREENED, PARAMETERS, str(-(2**80))), r"line 4, column parameters: .* too large"),
+        (partial(set_field, SCREENED, PARAMETERS, "9" * 5000), r"line 4, column parameters: '9{100}\.\.\.' is not"),
+        (partial(set_field, SCREENED, FROZEN, "f"), r"line 4, column frozen: A/alphabet/screen/2/7 is no final"),
+        (partial(set_field, SCREENED, SECONDS, "nan"), r"line 4, column seconds: 'nan' .* must be finite"),
+        (
+            partial(set_field, TRAINED, TEST, '{"accuracy": "high"}'),
+            r"line 8, column test: .* accuracy must be a finite",
+        ),
+        (partial(set_field, TRAINED, TEST, '{"accuracy": NaN}'), r"line 8, column test: .* accuracy must be a finite"),
+        (
+            partial(set_field, TRAINED, TEST, '{"accuracy": 1e999}'),
+            r"line 8, column test: .* accuracy must be a finite",
+        ),
+        (partial(set_field, TRAINED, TEST, '{"accuracy": true}'), r"line 8, column test: .* accuracy must be a finite"),
+        (partial(set_field, TRAINED, TEST, "[" * 100_000), r"line 8, column test: .* is not understood"),
+        (
+            partial(set_field, TRAINED, TEST, "{}"),
+            r"line 8, column test: A/alphabet/final/0/23 .* has no metrics on TEST",
+        ),
+        (partial(set_field, TRAINED, STATUS, "diverged"), r"line 8, column test: A/alphabet/final/0/23 has metrics on"),
+        (partial(set_field, TRAINED, STATUS, "failed"), r"line 8, column test: A/alphabet/final/0/23 has metrics on"),
+        (
+            partial(set_field, SCREENED, TEST, '{"accuracy": 1.0}'),
+            r"line 4, column test: A/alphabet/screen/2/7 has metrics on TEST, which only a final",
+        ),
         (lambda rows: rows[3].pop(), r"line 4: 20 columns found, 21 expected"),
         (lambda rows: rows.append(rows[3]), r"line 34: A/alphabet/screen/2/7 occurs twice"),
         (lambda rows: rows.pop(), r"has 31 fits, but fits.json beside it describes 32"),
@@ -235,6 +303,103 @@ def test_a_malformed_description_is_refused(exported: Path, text: str) -> None:
     exported.with_suffix(".json").write_text(text)
     with pytest.raises(StudyError, match=r"fits.json does not describe an export"):
         read_csv(exported)
+
+
+def set_in(place: tuple[str | int, ...], value: object, description: dict) -> None:
+    for name in place[:-1]:
+        description = description[name]
+    description[place[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda found: found["data"]["B"].pop("test"), "data of B must have a digest of each of train and test"),
+        (lambda found: found["data"]["B"].clear(), "data of B must have a digest of each of train and test"),
+        (partial(set_in, ("data", "B", "validation"), "third"), "data of B must have a digest of each of train and"),
+        (partial(set_in, ("data", "B", "train"), None), "data of B must have a digest of each of train and test"),
+        (partial(set_in, ("data", "B", "train"), "\ud800"), "data of B must have a digest of each of train and test"),
+        (partial(set_in, ("data", "B"), "train test"), "AttributeError"),
+        (partial(set_in, ("fits",), float("inf")), "OverflowError"),
+        (partial(set_in, ("settings", "shapes"), [98, 99, 0, 1, 2, 3]), "IndexError"),
+        (partial(set_in, ("openings",), None), "TypeError"),
+        (partial(set_in, ("openings", 0), {}), "KeyError: 'task'"),
+        (partial(set_in, ("openings", 0, "task"), "C"), "openings: C/alphabet has no digests of its data"),
+        (partial(set_in, ("openings", 0, "family"), "rnn"), "openings: A/rnn has .* no known family"),
+        (partial(set_in, ("openings", 0, "family"), "gru"), "openings: A/gru .* occurs twice"),
+        (partial(set_in, ("openings", 0, "frozen"), ""), "openings: A/alphabet must have texts as frozen"),
+        (partial(set_in, ("openings", 0, "opened"), None), "openings: A/alphabet must have texts as frozen"),
+        (partial(set_in, ("openings", 0, "epochs"), 2**63), "openings: epochs of A/alphabet must be an integer"),
+        (partial(set_in, ("openings", 0, "epochs"), True), "openings: epochs of A/alphabet must be an integer"),
+    ],
+)
+def test_a_description_with_a_malformed_entry_is_refused(exported: Path, change: Callable, message: str) -> None:
+    edit_description(exported, change)
+    with pytest.raises(StudyError, match=rf"fits.json does not describe an export \(.*{message}"):
+        read_csv(exported)
+
+
+def test_fits_of_a_task_that_is_not_there_are_refused_and_nothing_is_imported(tmp_path: Path, exported: Path) -> None:
+    with Store.create_or_resume(tmp_path / "fresh.sqlite", PLAN.settings, {}) as opened:
+        with pytest.raises(StudyError, match=r"fits.csv: B/alphabet: there is no task B here; use the version"):
+            import_csv(opened, exported, {"A": PLAN.task_of["A"]})
+        assert opened.records() == []
+        assert opened.data_digests() == {}
+
+
+@pytest.mark.parametrize("separator", ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\x00"])
+def test_a_reason_with_any_line_separator_survives_a_csv_file(tmp_path: Path, separator: str) -> None:
+    def fit(job: Job, task: Task) -> Record:
+        return replace(HashedFit()(job, task), outcome=Outcome(FAILED, f"one{separator}two{separator}"))
+
+    run_small(tmp_path / "store.sqlite", small_plan("A", families=("gru",)), InlineEngine(fit))
+    with Store.read(tmp_path / "store.sqlite") as store:
+        export_csv(store, tmp_path / "fits.csv")
+        assert read_csv(tmp_path / "fits.csv").records == store.records()
+
+
+def opened_without_final(path: Path) -> Path:
+    """The export of a campaign that was stopped when TEST had been opened, before the first final ended."""
+
+    def fit(job: Job, task: Task) -> Record:
+        if job.key.stage == FINAL:
+            raise KeyboardInterrupt
+        return HashedFit(diverging=0)(job, task)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_small(path / "stopped.sqlite", small_plan("A", families=("gru",)), InlineEngine(fit))
+    with Store.read(path / "stopped.sqlite") as store:
+        assert len(store.openings()) == 1
+        export_csv(store, path / "stopped.csv")
+    return path / "stopped.csv"
+
+
+def test_an_opening_of_test_without_a_final_survives_an_export(tmp_path: Path) -> None:
+    path = opened_without_final(tmp_path)
+    with Store.create_or_resume(tmp_path / "copy.sqlite", PLAN.settings, {}) as copy:
+        import_csv(copy, path, PLAN.task_of)
+        with Store.read(tmp_path / "stopped.sqlite") as store:
+            assert copy.openings() == store.openings()
+
+
+@pytest.mark.parametrize(("name", "value"), [("frozen", "f" * 64), ("candidate", "gru/other"), ("epochs", 99)])
+def test_an_opening_that_the_selection_does_not_give_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    path = opened_without_final(tmp_path)
+    edit_description(path, partial(set_in, ("openings", 0, name), value))
+    with Store.create_or_resume(tmp_path / "copy.sqlite", PLAN.settings, {}) as copy:
+        with pytest.raises(StudyError, match=rf"A/gru: TEST was opened under .*{value}.*, but the selection gives"):
+            import_csv(copy, path, PLAN.task_of)
+        assert copy.openings() == {}
+
+
+def test_an_export_of_an_earlier_version_which_names_no_openings_is_accepted(
+    tmp_path: Path, store: Path, exported: Path
+) -> None:
+    edit_description(exported, lambda description: description.pop("openings"))
+    copy = tmp_path / "copy.sqlite"
+    with Store.create_or_resume(copy, PLAN.settings, {}) as opened:
+        assert import_csv(opened, exported, PLAN.task_of) == PLAN.size
+    assert content(copy) == content(store)
 
 
 def test_a_csv_file_without_its_description_is_refused(exported: Path) -> None:

@@ -80,7 +80,7 @@ def run(
     from alphabet_study.campaign.engines import make_engine
     from alphabet_study.campaign.plan import Plan
     from alphabet_study.campaign.progress import Progress
-    from alphabet_study.campaign.runner import run_campaign
+    from alphabet_study.campaign.runner import describe_changes, run_campaign
     from alphabet_study.campaign.store import Store
     from alphabet_study.data_root import data_digest, find_root
     from alphabet_study.protocol.fitting import run_job
@@ -94,6 +94,8 @@ def run(
     environment = {"versions": package_versions(), "sources": source_digest()}
     say(console, f"{plan.size:,} fits (tasks: {len(plan.tasks)}, families: {len(plan.families)}); records in {path}")
     with Store.create_or_resume(path, chosen, environment) as records:
+        if changes := describe_changes(records.manifest(), environment):
+            say(console, f"note: code or libraries changed since these records began ({changes}); new fits use the new")
         for task in plan.tasks:
             records.check_data(task.name, {part: data_digest(task, root, part) for part in ("train", "test")})
         fit = partial(run_job, settings=chosen, root=root)
@@ -168,7 +170,7 @@ def table(
     """Show the results on TEST of a complete campaign, and write the page that compares them with the paper's."""
     import pandas as pd
 
-    from alphabet_study.campaign.plan import complete_outcomes
+    from alphabet_study.campaign.plan import complete_outcomes, find_faults
     from alphabet_study.campaign.rows import COLUMNS, row_of
     from alphabet_study.campaign.store import Store
     from alphabet_study.page import read_reasons, result_table, write_page
@@ -178,10 +180,14 @@ def table(
 
     with Store.read(store or default_store(settings)) as records:
         fits = pd.DataFrame([row_of(record) for record in records.records()], columns=list(COLUMNS))
+        planned = records.planned()
+        cells = sorted({record.job.key.cell for record in records.records()} | planned)
         if not partial:
-            cells = sorted({record.job.key.cell for record in records.records()})
             complete_outcomes(records, cells, TASKS)
-        results = summarize_finals(fits, TASKS, settings=records.settings, partial=partial)
+        faults = find_faults(records, cells, TASKS) if partial else {}
+        results = summarize_finals(
+            fits, TASKS, settings=records.settings, partial=partial, planned=planned, faults=faults
+        )
     wide_console().print(result_table(results))
     if page is not None:
         explained = read_reasons(reasons) if reasons is not None else None
@@ -222,6 +228,17 @@ def main() -> None:
     try:
         attach_diagnostics()
         app()
-    except StudyError as error:
+    except ValueError as error:
+        if not is_mistake(error):
+            raise
         print(f"alphabet-study: {error}", file=sys.stderr)
         sys.exit(MISTAKE)
+
+
+def is_mistake(error: ValueError) -> bool:
+    """Whether an error explains a user's mistake: one of this package, or of alphabet-core."""
+    if isinstance(error, StudyError):
+        return True
+    from alphabet_core import AlphabetError  # here, because it imports torch, which most commands do without
+
+    return isinstance(error, AlphabetError)

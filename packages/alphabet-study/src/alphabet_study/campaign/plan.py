@@ -7,13 +7,17 @@ from functools import cached_property
 from alphabet_study.campaign.estimate import declared_size
 from alphabet_study.campaign.store import Store
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import FAILED, FINAL, Cell, FitKey, Job, Outcome
+from alphabet_study.protocol.records import DIVERGED, FAILED, FINAL, Cell, FitKey, Job, Outcome
 from alphabet_study.protocol.selection import Frozen, expected_keys, freeze, ready_jobs
 from alphabet_study.protocol.settings import Settings
 from alphabet_study.registry.task import Task
 
 # How many missing keys an error names.
 NAMED = 10
+RUN_ADVICE = (
+    "`alphabet-study run` with the same tasks, families and settings completes them (--retry-failed for what failed)"
+)
+DIVERGED_ADVICE = "Running again gives the same; `alphabet-study table --partial` shows the rest"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Agenda:
         self._outcomes: dict[Cell, dict[FitKey, tuple[Job, Outcome]]] = {cell: {} for cell in plan.cells}
         for key, found in outcomes.items():
             self._outcomes[key.cell][key] = found
+        self._left: dict[Cell, int] = {}
         self._taken: set[FitKey] = set()
         self._ready: dict[Cell, list[Job]] = {}
         for cell in plan.cells:
@@ -102,8 +107,7 @@ class Agenda:
     @property
     def left(self) -> dict[Cell, int]:
         """The number of fits without a record, by cell, for all cells that are not complete."""
-        counts = {cell: len(self.plan.keys[cell]) - len(self._outcomes[cell]) for cell in self.plan.cells}
-        return {cell: count for cell, count in counts.items() if count}
+        return {cell: count for cell, count in self._left.items() if count}
 
     def _take(self, cell: Cell) -> Job:
         job = self._ready[cell].pop(0)
@@ -114,6 +118,9 @@ class Agenda:
 
     def _refresh(self, cell: Cell) -> None:
         outcomes = self._outcomes[cell]
+        # Counted here and not whenever it is asked for: the display asks several times a second. A record that the plan
+        # does not know completes nothing.
+        self._left[cell] = len(set(self.plan.keys[cell]) - outcomes.keys())
         try:
             jobs = ready_jobs(cell, self.plan.task_of[cell.task], self.plan.settings, outcomes)
         except StudyError as error:
@@ -124,32 +131,54 @@ class Agenda:
         failed = sum(outcome.status == FAILED for _, outcome in outcomes.values())
         if failed:
             self.blocked[cell] = f"{cell}: {failed} failed fit(s); `--retry-failed` runs them again"
+        elif diverged := [key for key in self.plan.keys[cell] if _diverged_final(key, outcomes)]:
+            self.blocked[cell] = f"{cell}: {len(diverged)} final fit(s) diverged: {_name(diverged)}. {DIVERGED_ADVICE}"
 
 
 def complete_outcomes(
     store: Store, cells: Sequence[Cell], tasks: Mapping[str, Task] | None = None
 ) -> dict[FitKey, tuple[Job, Outcome]]:
-    """The outcomes of these cells, all of them: missing or failed fits are refused by name.
+    """The outcomes of these cells, all of them: missing or failed fits and diverged finals are refused by name.
 
     tasks: where given, by name, also require that every final was trained under what its selection froze.
     """
     settings = store.settings
     outcomes = store.outcomes(set(cells))
     expected = [key for cell in cells for key in expected_keys(cell, settings)]
-    for words, keys in (
-        ("have no record", [key for key in expected if key not in outcomes]),
-        ("failed", [key for key in expected if key in outcomes and outcomes[key][1].status == FAILED]),
+    for words, keys, advice in (
+        ("have no record", [key for key in expected if key not in outcomes], RUN_ADVICE),
+        ("failed", [key for key in expected if key in outcomes and outcomes[key][1].status == FAILED], RUN_ADVICE),
+        ("are finals that diverged", [key for key in expected if _diverged_final(key, outcomes)], DIVERGED_ADVICE),
     ):
         if keys:
-            named = ", ".join(map(str, keys[:NAMED])) + (", ..." if len(keys) > NAMED else "")
-            raise StudyError(
-                f"{store.path}: {len(keys):,} of {len(expected):,} fits {words}: {named}. `alphabet-study run` with "
-                "the same tasks, families and settings completes them (--retry-failed for what failed)"
-            )
+            raise StudyError(f"{store.path}: {len(keys):,} of {len(expected):,} fits {words}: {_name(keys)}. {advice}")
     if tasks is not None:
         for cell in cells:
-            check_seal(cell, tasks[cell.task], settings, outcomes)
+            check_seal(cell, _find_task(cell, tasks), settings, outcomes)
     return outcomes
+
+
+def find_faults(store: Store, cells: Sequence[Cell], tasks: Mapping[str, Task]) -> dict[Cell, str]:
+    """Why the finals of cells cannot be trusted, by cell: their selection is not complete, or froze something else.
+
+    Cells without finals have nothing to distrust yet; that seeds of the final are missing is for others to say.
+    """
+    settings, outcomes = store.settings, store.outcomes(set(cells))
+    faults = {}
+    for cell in cells:
+        expected = expected_keys(cell, settings)
+        if not any(key.stage == FINAL and key in outcomes for key in expected):
+            continue
+        selection = [key for key in expected if key.stage != FINAL]
+        lacking = [key for key in selection if key not in outcomes or outcomes[key][1].status == FAILED]
+        if lacking:
+            faults[cell] = f"{len(lacking)} of {len(selection)} fits of the selection are missing: {_name(lacking)}"
+            continue
+        try:
+            check_seal(cell, _find_task(cell, tasks), settings, outcomes)
+        except StudyError as error:
+            faults[cell] = str(error)
+    return faults
 
 
 def check_seal(cell: Cell, task: Task, settings: Settings, outcomes: Mapping[FitKey, tuple[Job, Outcome]]) -> None:
@@ -157,10 +186,27 @@ def check_seal(cell: Cell, task: Task, settings: Settings, outcomes: Mapping[Fit
     finals = [key for key in expected_keys(cell, settings) if key.stage == FINAL and key in outcomes]
     if not finals:
         return
-    frozen = freeze(cell, task, settings, outcomes).digest()
+    frozen = freeze(cell, task, settings, outcomes)
+    given = (frozen.digest(), frozen.candidate, frozen.epochs)
     for key in finals:
-        if outcomes[key][0].frozen != frozen:
+        job = outcomes[key][0]
+        if (job.frozen, job.candidate, job.epochs) != given:
             raise StudyError(
-                f"{key}: trained under the frozen configuration {outcomes[key][0].frozen}, but the selection of {cell} "
-                f"gives {frozen}: records of different campaigns were mixed"
+                f"{key}: trained under the frozen configuration {job.frozen}, but the selection of {cell} gives "
+                f"{given[0]} ({job.candidate} and epochs {job.epochs} there, {given[1]} and {given[2]} here): "
+                "records of different campaigns were mixed"
             )
+
+
+def _diverged_final(key: FitKey, outcomes: Mapping[FitKey, tuple[Job, Outcome]]) -> bool:
+    return key.stage == FINAL and key in outcomes and outcomes[key][1].status == DIVERGED
+
+
+def _name(keys: Sequence[FitKey]) -> str:
+    return ", ".join(map(str, keys[:NAMED])) + (", ..." if len(keys) > NAMED else "")
+
+
+def _find_task(cell: Cell, tasks: Mapping[str, Task]) -> Task:
+    if cell.task not in tasks:
+        raise StudyError(f"{cell}: there is no task {cell.task} here; use the version that recorded it")
+    return tasks[cell.task]

@@ -3,10 +3,11 @@
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 from alphabet_study.campaign.engines.engine import Engine
 from alphabet_study.campaign.plan import Agenda, Plan
@@ -36,6 +37,7 @@ def run_campaign(
     The first Ctrl-C lets the running fits finish, the second drops them; either way the same call goes on later.
     """
     cells = set(plan.cells)
+    store.note_planned(cells)
     if retry_failed:
         store.delete_failed(cells)
     outcomes = store.outcomes(cells)
@@ -59,6 +61,17 @@ def run_campaign(
                 statuses[record.outcome.status] += 1
                 progress.finish(record)
     return Summary(statuses, sum(agenda.left.values()), agenda.blocked, bool(interrupts))
+
+
+def describe_changes(manifest: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """How the code and the libraries differ from those with which a store was created; empty if they do not.
+
+    Both have `sources`, a digest, and `versions` by name; what the manifest does not have is not compared.
+    """
+    then = {"sources": manifest.get("sources"), **manifest.get("versions", {})}
+    now = {"sources": environment["sources"], **environment["versions"]}
+    both = [name for name in now if then.get(name) is not None]
+    return ", ".join(f"{name} {then[name]} then, {now[name]} now" for name in both if then[name] != now[name])
 
 
 def _fill_slots(agenda: Agenda, store: Store, engine: Engine) -> None:

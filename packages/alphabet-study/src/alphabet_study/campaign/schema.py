@@ -34,6 +34,14 @@ CREATE TABLE fits (
 ) WITHOUT ROWID;
 """
 
+# The cells that `run` was asked for, begun or not. Stores of earlier versions have no such table: for them it is empty.
+PLANNED = """
+CREATE TABLE IF NOT EXISTS planned (
+    task TEXT NOT NULL, family TEXT NOT NULL,
+    PRIMARY KEY (task, family)
+) WITHOUT ROWID;
+"""
+
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables of an empty store inside the caller's transaction."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from alphabet_study.campaign.clock import utc_now
 from alphabet_study.campaign.lock import WriterLock
 from alphabet_study.campaign.rows import COLUMNS, KEY, Row, differences, record_of, row_of
-from alphabet_study.campaign.schema import APPLICATION_ID, VERSION, create_tables
+from alphabet_study.campaign.schema import APPLICATION_ID, PLANNED, VERSION, create_tables
 from alphabet_study.campaign.store_errors import check_not_write_protected, explained
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import FAILED, FINAL, Cell, FitKey, Job, Outcome, Record
@@ -52,6 +52,7 @@ class Store:
 
         environment: JSON values that a new store's manifest remembers, such as package versions and source digest.
         """
+        _refuse_folder(path)
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             check_not_write_protected(path)
@@ -72,6 +73,7 @@ class Store:
     @classmethod
     def read(cls, path: Path) -> "Store":
         """The store at this path for reading; a campaign may be writing to it."""
+        _refuse_folder(path)
         if not path.is_file():
             raise StudyError(f"{path}: there is no store; `alphabet-study run --store {path}` creates it")
         with explained(path):
@@ -180,6 +182,12 @@ class Store:
                 if part not in known:
                     self._connection.execute("INSERT INTO data VALUES (?, ?, ?)", (task, part, digest))
 
+    def note_planned(self, cells: Collection[Cell]) -> None:
+        """Remember that these cells are to be run, so that one that never begins is missed."""
+        with self.transaction():
+            for cell in cells:
+                self._connection.execute("INSERT OR IGNORE INTO planned VALUES (?, ?)", (cell.task, cell.family))
+
     def delete_failed(self, cells: Collection[Cell]) -> int:
         """Forget the failed fits of these cells, so that they run again; the number of them."""
         failed = [r.job.key for r in self.records() if r.outcome.status == FAILED and r.job.key.cell in cells]
@@ -211,6 +219,13 @@ class Store:
         with explained(self.path):
             rows = self._connection.execute("SELECT * FROM openings ORDER BY task, family").fetchall()
         return {Cell(row["task"], row["family"]): Opening(*tuple(row)[2:]) for row in rows}
+
+    def planned(self) -> set[Cell]:
+        """The cells that were to be run; none are known where an earlier version wrote the store."""
+        with explained(self.path):
+            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'planned'").fetchall():
+                return set()
+            return {Cell(*row) for row in self._connection.execute("SELECT task, family FROM planned")}
 
     def data_digests(self) -> dict[str, dict[str, str]]:
         """The digests of the tasks' files by task and part, "train" or "test"."""
@@ -254,6 +269,7 @@ class Store:
                 f"{self.path}: this store holds a campaign with other settings ({'; '.join(differing)}): "
                 "use the same --settings as before, or another --store"
             )
+        execute(PLANNED)
 
     def _check_kind(self) -> None:
         kind = self._connection.execute("PRAGMA application_id").fetchone()[0]
@@ -284,6 +300,11 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
     return Settings(**fields)
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise StudyError(f"{path} is a folder; a store is a file: name one by --store, such as {path / 'small.sqlite'}")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

@@ -1,38 +1,51 @@
 """Results as CSV, so that campaigns of several machines or evenings add up.
 
 `fits.csv` is a plain table with one line per fit, in which numbers read back to the same bits; `fits.json` beside it
-says under which settings and on which data those fits ran, so that nothing else is ever mixed with them.
+says under which settings and on which data those fits ran, so that nothing else is ever mixed with them, and for which
+cells TEST was opened, so that it is never opened twice.
 """
 
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from alphabet_study.campaign.plan import check_seal
 from alphabet_study.campaign.replacing import replaced
-from alphabet_study.campaign.rows import COLUMNS, FLOATS, INTEGERS, Row, differences, record_of, row_of
+from alphabet_study.campaign.rows import (
+    COLUMNS,
+    LARGEST_INTEGER,
+    Row,
+    csv_line,
+    differences,
+    record_of_texts,
+    row_of,
+    texts_of,
+)
 from alphabet_study.campaign.store import Opening, Store, settings_of
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import DIVERGED, DONE, FAILED, FINAL, STAGES, Cell, FitKey, Record
-from alphabet_study.protocol.selection import expected_keys
-from alphabet_study.protocol.settings import Settings
+from alphabet_study.protocol.records import FAILED, FINAL, STAGES, Cell, FitKey, Record
+from alphabet_study.protocol.selection import expected_keys, freeze
+from alphabet_study.protocol.settings import FAMILY_NAMES, Settings
 from alphabet_study.registry.task import Task
 
 FORMAT = "alphabet-study fits 1"
-REQUIRED = ("task", "family", "stage", "slot", "seed", "candidate", "status", "test", "seconds")
-CHOICES = {"stage": STAGES, "status": (DONE, DIVERGED, FAILED)}
+PARTS = {"train", "test"}
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export holds: the settings, the digests of the data by task and part, and the records."""
+    """What an export holds: the settings, the digests of the data by task and part, the records and the openings.
+
+    openings: those that the description names; exports of earlier versions name none.
+    """
 
     settings: Settings
     data: dict[str, dict[str, str]]
     records: list[Record]
+    openings: dict[Cell, Opening]
 
 
 def export_csv(store: Store, path: Path) -> int:
@@ -41,24 +54,23 @@ def export_csv(store: Store, path: Path) -> int:
     Each file is replaced as a whole. Returns the number of records.
     """
     records = sorted(store.records(), key=_order)
-    tasks = {record.job.key.task for record in records}
+    openings = store.openings()  # after the records, so that none of their finals lacks its opening
+    tasks = {record.job.key.task for record in records} | {cell.task for cell in openings}
     description = {
         "format": FORMAT,
         "fits": len(records),
         "settings": asdict(store.settings),
         "settings_digest": store.settings.digest(),
         "data": {task: digests for task, digests in store.data_digests().items() if task in tasks},
+        "openings": [asdict(cell) | opening._asdict() for cell, opening in openings.items()],
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced(description_path(path)) as file:
             file.write(json.dumps(description, indent=1) + "\n")
         with replaced(path) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for record in records:
-                row = row_of(record)
-                writer.writerow([_text(row[name]) for name in COLUMNS])
+            file.write(csv_line(COLUMNS))
+            file.writelines(csv_line(texts_of(record)) for record in records)
     except OSError as error:
         raise StudyError(f"{path} cannot be written ({error.strerror}): check the folder and the space left") from error
     return len(records)
@@ -73,16 +85,25 @@ def description_path(path: Path) -> Path:
 
 def read_csv(path: Path) -> Exported:
     """What an export holds; a malformed one is refused with line and column."""
-    settings, data, count = _read_description(description_path(path))
+    described, count = _read_description(description_path(path))
     records: dict[FitKey, Record] = {}
+    planned: dict[Cell, set[FitKey]] = {}
     for number, row in _numbered_rows(path):
-        record = _read_row(f"{path}, line {number}", row)
+        where = f"{path}, line {number}"
+        record = record_of_texts(where, row)
         key = record.job.key
         if key in records:
-            raise StudyError(f"{path}, line {number}: {key} occurs twice; export the file again")
-        if key.task not in data:
+            raise StudyError(f"{where}: {key} occurs twice; export the file again")
+        if key.task not in described.data:
+            raise StudyError(f"{where}: {description_path(path).name} has no digests of {key.task}'s data")
+        if key.family not in FAMILY_NAMES:
+            raise StudyError(f"{where}, column family: {key.family!r} is none of {', '.join(FAMILY_NAMES)}")
+        if key.cell not in planned:
+            planned[key.cell] = set(expected_keys(key.cell, described.settings))
+        if key not in planned[key.cell]:
             raise StudyError(
-                f"{path}, line {number}: {description_path(path).name} has no digests of {key.task}'s data"
+                f"{where}: {key} is no fit of the settings {described.settings.name!r}: no plan has this stage with "
+                f"slot {key.slot} and seed {key.seed}; export the file again"
             )
         records[key] = record
     if len(records) != count:
@@ -90,17 +111,26 @@ def read_csv(path: Path) -> Exported:
             f"{path} has {len(records):,} fits, but {description_path(path).name} beside it describes {count:,}: these "
             "files do not belong together, or lines were lost; export again"
         )
-    return Exported(settings, data, list(records.values()))
+    return replace(described, records=list(records.values()))
 
 
 def import_csv(store: Store, path: Path, tasks: Mapping[str, Task] | None = None) -> int:
     """Add the records of an export that are new to a store; returns the number of them.
 
     Other settings, other data or a record that conflicts with a known one are refused, and then nothing is imported.
-    A failed fit conflicts with nothing: it gives way to a finished one. tasks: where given, by name, finals must also
-    have been trained under what the selection of their cell froze, as far as its records are there.
+    A failed fit conflicts with nothing: it gives way to a finished one. tasks: where given, by name, every fit must be
+    of one of these, and TEST opened and finals trained under what the selection of their cell froze, as far as its
+    records are there.
     """
     exported = read_csv(path)
+    openings = _openings(path, exported)
+    cells = {record.job.key.cell for record in exported.records} | set(openings)
+    if tasks is not None:
+        for cell in sorted(cells):
+            if cell.task not in tasks:
+                raise StudyError(
+                    f"{path}: {cell}: there is no task {cell.task} here; use the version that wrote the export"
+                )
     if exported.settings.digest() != store.settings.digest():
         raise StudyError(
             f"{path}: its fits ran under other settings ({exported.settings}) than those of {store.path} "
@@ -110,24 +140,30 @@ def import_csv(store: Store, path: Path, tasks: Mapping[str, Task] | None = None
     added = 0
     with store.transaction():
         _add_digests(store, path, exported)
-        for cell, opening in _openings(path, exported.records).items():
+        for cell, opening in openings.items():
             store.note_opening(cell, opening)
         for record in exported.records:
             _check_agreement(store, path, known.get(record.job.key), record)
             added += store.add(record)
         if tasks is not None:
-            _check_seals(store, {record.job.key.cell for record in exported.records}, tasks)
+            _check_seals(store, cells, tasks)
     return added
 
 
 def _check_seals(store: Store, cells: set[Cell], tasks: Mapping[str, Task]) -> None:
-    settings, outcomes = store.settings, store.outcomes(cells)
+    settings, outcomes, openings = store.settings, store.outcomes(cells), store.openings()
     for cell in sorted(cells):
-        if cell.task not in tasks:
-            raise StudyError(f"{cell}: there is no task {cell.task} here; use the version that wrote the export")
         selection = [key for key in expected_keys(cell, settings) if key.stage != FINAL]
         if all(key in outcomes and outcomes[key][1].status != FAILED for key in selection):
             check_seal(cell, tasks[cell.task], settings, outcomes)
+            if cell in openings:
+                frozen = freeze(cell, tasks[cell.task], settings, outcomes)
+                given = (frozen.digest(), frozen.candidate, frozen.epochs)
+                if openings[cell][:3] != given:
+                    raise StudyError(
+                        f"{cell}: TEST was opened under the frozen configuration {openings[cell][:3]}, but the "
+                        f"selection gives {given}: records of different campaigns were mixed. Nothing was imported"
+                    )
 
 
 def _add_digests(store: Store, path: Path, exported: Exported) -> None:
@@ -154,10 +190,10 @@ def _check_agreement(store: Store, path: Path, known: Row | None, record: Record
         )
 
 
-def _openings(path: Path, records: list[Record]) -> dict[Cell, Opening]:
-    """The openings of TEST that finals prove, dated by the earliest of them."""
+def _openings(path: Path, exported: Exported) -> dict[Cell, Opening]:
+    """The openings of TEST that the description names or that finals prove, dated by the earliest of them."""
     found: dict[Cell, Opening] = {}
-    for record in sorted(records, key=lambda record: record.finished):
+    for record in sorted(exported.records, key=lambda record: record.finished):
         job = record.job
         if job.key.stage == FINAL:
             if job.frozen is None:
@@ -168,28 +204,62 @@ def _openings(path: Path, records: list[Record]) -> dict[Cell, Opening]:
                     f"{path}: the finals of {job.key.cell} were trained under different configurations: "
                     f"{opening.frozen} and {job.frozen}; TEST is opened once only"
                 )
-    return found
+    for cell, opening in exported.openings.items():
+        if cell in found and found[cell][:3] != opening[:3]:
+            raise StudyError(
+                f"{path}: the finals of {cell} were trained under {found[cell].frozen}, but "
+                f"{description_path(path).name} says that TEST was opened under {opening.frozen}: these files do not "
+                "belong together; export again"
+            )
+    return found | exported.openings
 
 
-def _read_description(path: Path) -> tuple[Settings, dict[str, dict[str, str]], int]:
+def _read_description(path: Path) -> tuple[Exported, int]:
+    """What the JSON file of an export says, still without records, and the number of them."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != FORMAT:
             raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
-        data = {
-            str(task): {str(part): str(digests[part]) for part in digests} for task, digests in found["data"].items()
-        }
+        data = found["data"]
+        for task, digests in data.items():
+            if digests.keys() != PARTS or not all(map(_is_text, (task, *digests.values()))):
+                raise ValueError(f"data of {task} must have a digest of each of train and test; got {digests}")
         settings, count = settings_of(found["settings"]), int(found["fits"])
+        for family in FAMILY_NAMES:
+            settings.candidates(family)  # fails if the settings name shapes that no family has
+        openings = _read_openings(found.get("openings", []), data)
     except FileNotFoundError:
         raise StudyError(
             f"{path} is missing: it says under which settings and on which data the fits of {path.stem}.csv ran; copy "
             "both files that `alphabet-study export` wrote"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (
+        OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise StudyError(
             f"{path} does not describe an export ({type(error).__name__}: {error}); export again"
         ) from error
-    return settings, data, count
+    return Exported(settings, data, [], openings), count
+
+
+def _read_openings(listed: Any, data: Mapping[str, object]) -> dict[Cell, Opening]:
+    """The openings of a description by cell; ValueError says what is wrong with which."""
+    openings: dict[Cell, Opening] = {}
+    for fields in listed:
+        cell, opening = Cell(fields["task"], fields["family"]), Opening(*(fields[name] for name in Opening._fields))
+        if cell.task not in data or cell.family not in FAMILY_NAMES or cell in openings:
+            raise ValueError(f"openings: {cell} has no digests of its data, no known family, or occurs twice")
+        if not all(map(_is_text, opening[:2])) or not (opening.opened == "" or _is_text(opening.opened)):
+            raise ValueError(f"openings: {cell} must have texts as frozen, candidate and opened; got {fields}")
+        if opening.epochs is not None and (type(opening.epochs) is not int or abs(opening.epochs) > LARGEST_INTEGER):
+            raise ValueError(f"openings: epochs of {cell} must be an integer of 64 bits or null; got {fields}")
+        openings[cell] = opening
+    return openings
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is text that a store can keep and that says something."""
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -211,38 +281,6 @@ def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise StudyError(f"{path}, line {number}: not a line of CSV ({error}); export the file again") from error
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path} cannot be read ({error}): name a file that `alphabet-study export` wrote") from error
-
-
-def _read_row(where: str, row: list[str]) -> Record:
-    if len(row) != len(COLUMNS):
-        raise StudyError(f"{where}: {len(row)} columns found, {len(COLUMNS)} expected; export the file again")
-    values: Row = {}
-    for name, text in zip(COLUMNS, row, strict=True):
-        try:
-            values[name] = _value(name, text)
-        except ValueError as error:
-            raise StudyError(f"{where}, column {name}: {text!r} is not understood: {error}; export again") from error
-    return record_of(values)
-
-
-def _value(name: str, text: str) -> str | int | float | None:
-    if text == "":
-        if name in REQUIRED:
-            raise ValueError("it must not be empty")
-        return "" if name in ("finished", "machine", "sources") else None
-    if name in INTEGERS:
-        return int(text)
-    if name in FLOATS:
-        return float(text)
-    if name in CHOICES and text not in CHOICES[name]:
-        raise ValueError(f"it must be one of {', '.join(CHOICES[name])}")
-    if name == "test" and not isinstance(json.loads(text), dict):
-        raise ValueError("it must be a JSON object of metrics")
-    return text
-
-
-def _text(value: object) -> str:
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
 
 
 def _order(record: Record) -> tuple[str, str, int, int, int]:

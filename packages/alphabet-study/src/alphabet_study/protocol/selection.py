@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import CONFIRM, DIVERGED, DONE, FINAL, SCREEN, Cell, FitKey, Job, Outcome
+from alphabet_study.protocol.records import CONFIRM, DIVERGED, DONE, FAILED, FINAL, SCREEN, Cell, FitKey, Job, Outcome
 from alphabet_study.protocol.settings import Settings
 from alphabet_study.registry.task import DIRECTIONS, Task
 
@@ -78,7 +78,7 @@ def freeze(cell: Cell, task: Task, settings: Settings, outcomes: Outcomes) -> Fr
         position = [listed.key for listed in settings.candidates(cell.family)].index(candidate)
         keys = [FitKey(cell.task, cell.family, SCREEN, position, settings.screen_seed)]
         keys += [FitKey(cell.task, cell.family, CONFIRM, slot, seed) for seed in settings.confirm_seeds]
-        found = [_finished(key, outcomes) for key in keys]
+        found = [_finished(key, candidate, outcomes) for key in keys]
         scores[candidate] = [_comparable(outcome, task) for outcome in found]
         epochs[candidate] = [outcome.best_epoch or 1 for outcome in found]
     means = {candidate: statistics.fmean(values) for candidate, values in scores.items()}
@@ -105,7 +105,8 @@ def _screened(cell: Cell, task: Task, settings: Settings, outcomes: Outcomes) ->
     """The candidates that go on to the confirmation, best first; exact ties by the lower key."""
     ranked = []
     for slot, candidate in enumerate(settings.candidates(cell.family)):
-        outcome = _finished(FitKey(cell.task, cell.family, SCREEN, slot, settings.screen_seed), outcomes)
+        key = FitKey(cell.task, cell.family, SCREEN, slot, settings.screen_seed)
+        outcome = _finished(key, candidate.key, outcomes)
         ranked.append((-_comparable(outcome, task), candidate.key))
     return [key for _, key in sorted(ranked)[: settings.kept]]
 
@@ -118,10 +119,19 @@ def _comparable(outcome: Outcome, task: Task) -> float:
     return outcome.score if DIRECTIONS[task.selection_metric] == "max" else -outcome.score
 
 
-def _finished(key: FitKey, outcomes: Outcomes) -> Outcome:
+def _finished(key: FitKey, candidate: str, outcomes: Outcomes) -> Outcome:
+    """The outcome of a fit that selection reads, which must be one of the candidate that belongs in its slot."""
     if key not in outcomes:
         raise StudyError(f"{key} has no record yet; run the campaign again, it goes on where it stopped")
-    return outcomes[key][1]
+    job, outcome = outcomes[key]
+    if job.candidate != candidate:
+        raise StudyError(
+            f"{key}: the record is of the candidate {job.candidate}, but {candidate} belongs in this slot: records of "
+            "different campaigns or versions were mixed; use a new store"
+        )
+    if outcome.status == FAILED:
+        raise StudyError(f"{key} failed; `alphabet-study run --retry-failed` runs it again")
+    return outcome
 
 
 def _complete(jobs: list[Job], outcomes: Outcomes) -> bool:

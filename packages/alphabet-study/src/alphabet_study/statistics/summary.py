@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from alphabet_study.errors import StudyError
-from alphabet_study.protocol.records import DONE, FINAL
+from alphabet_study.protocol.records import DONE, FINAL, Cell
 from alphabet_study.protocol.settings import PAPER, Settings
 from alphabet_study.registry.task import Task
 from alphabet_study.statistics.ranks import list_keys, require_columns
@@ -39,19 +39,26 @@ def read_fits(path: Path) -> pd.DataFrame:
 
 
 def summarize_finals(
-    fits: pd.DataFrame, tasks: Mapping[str, Task], *, settings: Settings = PAPER, partial: bool = False
+    fits: pd.DataFrame,
+    tasks: Mapping[str, Task],
+    *,
+    settings: Settings = PAPER,
+    partial: bool = False,
+    planned: Collection[Cell] = (),
+    faults: Mapping[Cell, str] | None = None,
 ) -> pd.DataFrame:
-    """The result of every cell that has any fit: the mean of its task's metric over the final seeds, and more.
+    """The result of every cell that is planned or has any fit: its task's mean metric over the final seeds, and more.
 
     Columns: task, title, suite, family, metric and direction; value and sd, the mean and sample standard deviation on
     TEST; n, the number of seeds behind them; candidate, the frozen one; epochs, the median number behind the evaluated
     parameters; parameters; path, how training steps were computed; incomplete, empty or what the cell lacks.
 
     Every final seed of the settings must have a finite value under one frozen configuration. Cells without are refused
-    with their keys; with `partial` they are rows without a value, n being the number of finals that are there.
+    with their keys; with `partial` they are rows without a value, n being the number of finals that are there. So are
+    the cells with faults: reasons, found elsewhere, not to trust their finals.
     """
     require_columns(fits, NEEDED, "fits")
-    unknown = sorted({str(task) for task in fits["task"]} - set(tasks))
+    unknown = sorted({*map(str, fits["task"]), *(cell.task for cell in planned)} - set(tasks))
     if unknown:
         raise StudyError(f"fits of tasks that are not in the registry: {list_keys(unknown)}")
     key = ["task", "family", "stage", "slot", "seed"]
@@ -68,11 +75,16 @@ def summarize_finals(
             f"the final seeds of the {settings.name} settings are {', '.join(map(str, settings.final_seeds))}; "
             f"there are finals of others: {list_keys(_join(foreign, key))}"
         )
-    cells = fits[["task", "family"]].drop_duplicates()
+    begun = [Cell(*pair) for pair in fits[["task", "family"]].drop_duplicates().itertuples(index=False)]
     groups = dict(iter(finals.groupby(["task", "family"])))
+    # What is known against a cell before its finals are looked at.
+    known = dict.fromkeys(begun, "") | dict.fromkeys(sorted(set(planned) - set(begun)), "not begun")
+    known |= {cell: fault for cell, fault in (faults or {}).items() if cell in known}
     rows = [
-        _summarize_cell(tasks[task], family, groups.get((task, family), finals.iloc[:0]), settings)
-        for task, family in zip(cells["task"], cells["family"], strict=True)
+        _summarize_cell(
+            tasks[cell.task], cell.family, groups.get((cell.task, cell.family), finals.iloc[:0]), settings, fault
+        )
+        for cell, fault in known.items()
     ]
     summary = pd.DataFrame(rows, columns=list(SUMMARY))
     lacking = summary[summary["incomplete"] != ""]
@@ -82,15 +94,15 @@ def summarize_finals(
     return summary
 
 
-def _summarize_cell(task: Task, family: str, finals: pd.DataFrame, settings: Settings) -> dict[str, Any]:
-    """One row of the summary, from the finals of a cell."""
+def _summarize_cell(task: Task, family: str, finals: pd.DataFrame, settings: Settings, fault: str) -> dict[str, Any]:
+    """One row of the summary, from the finals of a cell; a fault that is known already makes it incomplete."""
     where = f"{task.name}/{family}"
     done = finals[finals["status"] == DONE]
     for column in ("candidate", "frozen"):
-        if finals[column].nunique() > 1:
+        if fault == "" and finals[column].nunique() > 1:
             raise StudyError(f"{where}: finals of several frozen configurations: {sorted(set(finals[column]))}")
     values = [_metric(where, task, test, seed) for test, seed in zip(done["test"], done["seed"], strict=True)]
-    lacking = _describe_lacking(finals, settings)
+    lacking = fault or _describe_lacking(finals, settings)
     complete = lacking == ""
     # Rows straight from a store are Python objects, None included; what is numeric is made so first.
     best, ran, parameters = (pd.to_numeric(done[name]) for name in ("best_epoch", "epochs", "parameters"))

@@ -75,4 +75,9 @@ def failed_record(job: Job, reason: str, seconds: float) -> Record:
     """The record of a fit that gave none itself: its process died or it raised."""
     from alphabet_study.protocol.versions import machine_name, source_digest
 
-    return Record(job, Outcome(FAILED, reason), seconds, utc_now(), machine_name(), source_digest())
+    return Record(job, Outcome(FAILED, one_line(reason)), seconds, utc_now(), machine_name(), source_digest())
+
+
+def one_line(text: str) -> str:
+    """A text that a store and a CSV file can keep: in one line, and bytes that are no text as escapes."""
+    return " ".join(text.encode("utf-8", "backslashreplace").decode("utf-8").split())

@@ -12,6 +12,8 @@ import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from alphabet_study.campaign.engines.engine import one_line
+
 # What a worker answers: that it can start, that a fit gave this record, that it raised.
 READY, RECORD, RAISED = "ready", "record", "raised"
 PARENT_GONE = 3
@@ -38,7 +40,7 @@ def describe(error: Exception) -> str:
     """What was raised and where, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}".rstrip(": ") + where
+    return one_line(f"{type(error).__name__}: {error}".rstrip(": ") + where)
 
 
 def _listen(connection: Connection, messages: "queue.SimpleQueue[bytes]") -> None:
