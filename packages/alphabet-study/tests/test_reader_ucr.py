@@ -169,7 +169,7 @@ def test_windows_line_ends_and_byte_order_marks_change_nothing(tmp_path: Path):
     assert torch.equal(plain.targets, same.targets)
 
 
-def _compare_with_aeon(path: Path) -> None:
+def assert_read_as_aeon_reads(path: Path) -> None:
     archive = read_archive(path)
     theirs, labels = load_from_ts_file(str(path))
     assert [label.lower() for label in archive.labels] == list(labels)  # aeon reads all text in lower case
@@ -181,7 +181,7 @@ def _compare_with_aeon(path: Path) -> None:
 @pytest.mark.parametrize("name", ["GunPoint", "JapaneseVowels", "BasicMotions", "PickupGestureWiimoteZ"])
 @pytest.mark.parametrize("part", ["TRAIN", "TEST"])
 def test_bundled_sets_are_read_as_aeon_reads_them(name: str, part: str):
-    _compare_with_aeon(BUNDLED / name / f"{name}_{part}.ts")
+    assert_read_as_aeon_reads(BUNDLED / name / f"{name}_{part}.ts")
 
 
 def _indexed() -> list[dict[str, str]]:
@@ -206,4 +206,4 @@ def test_real_sets_are_read_whole_and_as_aeon_reads_them(row: dict[str, str]):
     assert max(train.examples.values.shape[1], test.values.shape[1]) == longest
     assert all(part.observed is None and part.values.isfinite().all() for part in (train.examples, test))
     for part in ("TRAIN", "TEST"):
-        _compare_with_aeon(folder / f"{name}_{part}.ts")
+        assert_read_as_aeon_reads(folder / f"{name}_{part}.ts")
