@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from alphabet_cpu.kernels.arithmetic import Rows, accumulate_outer, allocate, clear, copy, multiply_rows, sigmoid
+from alphabet_cpu.kernels.arithmetic import allocate, clear, copy, sigmoid
 from alphabet_cpu.kernels.lanes import broadcast, load, splat, store, total
+from alphabet_cpu.kernels.products import Rows, accumulate_outer, multiply_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit

@@ -15,7 +15,8 @@ optimizer       `clip_and_move` and `rebase`: clipping, AdamW and the frames' co
 
 What they are written in:
 layout          named tuples: what kernels take, and what lies where in packed arrays
-arithmetic      the sigmoid and products of small matrices on lanes
+products        products with small matrices, in blocks that fit the processor's registers
+arithmetic      the sigmoid on lanes, and buffers
 lanes           sixteen float32 values as one numba value
 memory          numbers that threads share, and memory that torch owns
 

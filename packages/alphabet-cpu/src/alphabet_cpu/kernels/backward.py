@@ -9,11 +9,12 @@ from typing import NamedTuple
 from alphabet_core.fused import LIFT_REACH, MOMENTS
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.arithmetic import Rows, accumulate_outer, allocate, clear, multiply_rows
+from alphabet_cpu.kernels.arithmetic import allocate, clear
 from alphabet_cpu.kernels.layout import Batch, Doubles, Floats, Mask, Sizes, Tokens, unpack
 from alphabet_cpu.kernels.lift import Lifted, clear_masked, lift, lift_bwd, project, project_bwd
 from alphabet_cpu.kernels.memory import claim
 from alphabet_cpu.kernels.moments import descriptor_bwd
+from alphabet_cpu.kernels.products import Rows, accumulate_outer, multiply_rows
 from alphabet_cpu.kernels.scan import HISTORY, BankMasks, KeptBank, scan, scan_bwd
 from alphabet_cpu.kernels.synthesis import feedthrough_bwd, synthesize
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from alphabet_core.fused import LIFT_REACH
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.arithmetic import Rows, allocate, clear, copy, multiply_rows
+from alphabet_cpu.kernels.arithmetic import allocate, clear, copy
 from alphabet_cpu.kernels.layout import (
     Batch,
     Floats,
@@ -24,6 +24,7 @@ from alphabet_cpu.kernels.layout import (
 from alphabet_cpu.kernels.lift import Lifted, lift, project
 from alphabet_cpu.kernels.memory import claim, publish, wait_until
 from alphabet_cpu.kernels.moments import condition_sums, correlate, read_head
+from alphabet_cpu.kernels.products import Rows, multiply_rows
 from alphabet_cpu.kernels.scan import HISTORY, scan
 from alphabet_cpu.kernels.synthesis import synthesize
 

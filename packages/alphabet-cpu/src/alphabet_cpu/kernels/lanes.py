@@ -44,10 +44,27 @@ def address_of(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
     return builder.gep(data, [context.cast(builder, values[1], kinds[1], types.intp)])
 
 
-def _spread(builder: Any, scalar: Any) -> Any:
+def spread(builder: Any, scalar: Any) -> Any:
+    """An LLVM vector of lanes that all hold a scalar."""
     undefined = ir.Constant(_FLOATS, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(_INT, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * LANES))
+
+
+def load_lanes(builder: Any, address: Any) -> Any:
+    """The LLVM vector of the lanes at an address."""
+    return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+
+
+def store_lanes(builder: Any, value: Any, address: Any) -> None:
+    """Write an LLVM vector of lanes to an address."""
+    builder.store(value, builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+
+
+def multiply_into(builder: Any, place: Any, left: Any, right: Any) -> None:
+    """Add the product of two LLVM vectors of lanes to the one that `place` holds, by one fused multiply-add."""
+    product = builder.fmul(left, right, flags=_CONTRACT)
+    builder.store(builder.fadd(builder.load(place), product, flags=_CONTRACT), place)
 
 
 def _integers(value: int) -> Any:
@@ -65,8 +82,7 @@ def load(_typing, array, index):
     """The lanes array[index] ... array[index + 15]."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = address_of(context, builder, signature.args, values)
-        return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+        return load_lanes(builder, address_of(context, builder, signature.args, values))
 
     return lanes(array, index), generate
 
@@ -76,8 +92,7 @@ def store(_typing, array, index, value):
     """Set array[index] ... array[index + 15] to lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = address_of(context, builder, signature.args, values)
-        builder.store(values[2], builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+        store_lanes(builder, values[2], address_of(context, builder, signature.args, values))
         return context.get_dummy_value()
 
     return types.void(array, index, value), generate
@@ -102,7 +117,7 @@ def broadcast(_typing, array, index):
     """Lanes that all hold array[index]."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return _spread(builder, builder.load(address_of(context, builder, signature.args, values)))
+        return spread(builder, builder.load(address_of(context, builder, signature.args, values)))
 
     return lanes(array, index), generate
 
@@ -112,7 +127,7 @@ def splat(_typing, scalar):
     """Lanes that all hold a scalar."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return _spread(builder, context.cast(builder, values[0], signature.args[0], types.float32))
+        return spread(builder, context.cast(builder, values[0], signature.args[0], types.float32))
 
     return lanes(scalar), generate
 

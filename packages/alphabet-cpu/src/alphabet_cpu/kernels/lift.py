@@ -6,9 +6,10 @@ import numpy as np
 from alphabet_core.fused import LIFT_OFFSETS, LIFT_REACH, NORM_EPSILON
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.arithmetic import ROWS_AT_ONCE, Rows, clear, multiply_rows, sigmoid
+from alphabet_cpu.kernels.arithmetic import clear, sigmoid
 from alphabet_cpu.kernels.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.kernels.layout import is_masked
+from alphabet_cpu.kernels.products import BLOCK_ROWS, Rows, multiply_rows
 
 EPSILON = np.float32(NORM_EPSILON)
 LARGE = np.float32(1e36)  # mean squares from here on are summed again, in float64
@@ -45,7 +46,7 @@ def project(values, tokens, length, sizes, matrix, valid, out):
     channels, width = sizes.channels, sizes.width
     before = max(0, -tokens.time)
     inside = max(0, min(tokens.count, length - tokens.time) - before)
-    whole = inside // ROWS_AT_ONCE * ROWS_AT_ONCE  # a group of rows must not read past the last value
+    whole = inside // BLOCK_ROWS * BLOCK_ROWS  # a group of rows must not read past the last value
     multiply_rows(
         Rows(values, (tokens.first + before) * channels, channels), matrix, Rows(out, before * width, width), whole
     )

@@ -4,9 +4,10 @@ import numpy as np
 from alphabet_core.fused import CLIP_EPSILON, AdamWSettings
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.arithmetic import Rows, accumulate_outer, allocate, multiply_rows
+from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import LANES
 from alphabet_cpu.kernels.memory import view_floats
+from alphabet_cpu.kernels.products import Rows, accumulate_outer, multiply_rows
 
 # The series of degree 6 leaves out less than 0.1**7 / 7! = 2e-11 of an argument whose 1-norm is at most this.
 SERIES_REACH = 0.1

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from alphabet_core.fused import LAGS, LIFT_REACH
 
 from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.arithmetic import Rows, clear, copy, multiply_rows
+from alphabet_cpu.kernels.arithmetic import clear, copy
 from alphabet_cpu.kernels.layout import Doubles, Floats, Marks, Mask, Sizes, Tokens, Weights, unpack
 from alphabet_cpu.kernels.lift import Lifted, lift, project
 from alphabet_cpu.kernels.moments import condition_sums, correlate, read_head
+from alphabet_cpu.kernels.products import Rows, multiply_rows
 from alphabet_cpu.kernels.scan import HISTORY, scan
 from alphabet_cpu.kernels.synthesis import synthesize
 
