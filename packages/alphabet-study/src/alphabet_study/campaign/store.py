@@ -5,11 +5,9 @@ writes; synchronous is FULL, because an opening of TEST must not be forgotten ev
 milliseconds is little beside a fit.
 """
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,8 +15,16 @@ from typing import Any, NamedTuple, Self
 from alphabet_study.campaign.clock import utc_now
 from alphabet_study.campaign.lock import WriterLock
 from alphabet_study.campaign.rows import COLUMNS, KEY, Row, differences, record_of, row_of
-from alphabet_study.campaign.schema import APPLICATION_ID, PLANNED, VERSION, create_tables
 from alphabet_study.campaign.store_errors import check_not_write_protected, explained
+from alphabet_study.campaign.store_file import (
+    check_kind,
+    connect_to_read,
+    connect_to_write,
+    prepare,
+    read_manifest,
+    refuse_folder,
+    settings_of,
+)
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import FAILED, FINAL, Cell, FitKey, Job, Outcome, Record
 from alphabet_study.protocol.selection import Frozen
@@ -52,19 +58,19 @@ class Store:
 
         environment: JSON values that a new store's manifest remembers, such as package versions and source digest.
         """
-        _refuse_folder(path)
+        refuse_folder(path)
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             check_not_write_protected(path)
             lock = WriterLock(path)
             try:
-                store = cls(path, _connect(path, "rwc"), lock)
+                store = cls(path, connect_to_write(path), lock)
             except BaseException:
                 lock.release()
                 raise
         try:
             with explained(path):
-                store._prepare(settings, environment)
+                prepare(path, store._connection, settings, environment)
         except BaseException:
             store.close()
             raise
@@ -73,20 +79,12 @@ class Store:
     @classmethod
     def read(cls, path: Path) -> "Store":
         """The store at this path for reading; a campaign may be writing to it."""
-        _refuse_folder(path)
+        refuse_folder(path)
         if not path.is_file():
             raise StudyError(f"{path}: there is no store; `alphabet-study run --store {path}` creates it")
         with explained(path):
-            try:
-                connection = _connect(path, "ro")
-                connection.execute("SELECT count(*) FROM sqlite_master")
-            except sqlite3.OperationalError:
-                if path.with_name(path.name + "-wal").exists():
-                    raise
-                # A folder in which no lock file can be made: nobody can write there either.
-                connection = _connect(path, "ro&immutable=1")
-            store = cls(path, connection, None)
-            store._check_kind()
+            store = cls(path, connect_to_read(path), None)
+            check_kind(path, store._connection)
         return store
 
     def __enter__(self) -> Self:
@@ -238,49 +236,12 @@ class Store:
     def manifest(self) -> dict[str, Any]:
         """What was settled when the store was created."""
         with explained(self.path):
-            rows = self._connection.execute("SELECT name, value FROM manifest").fetchall()
-        return {name: json.loads(value) for name, value in rows}
+            return read_manifest(self._connection)
 
     @property
     def settings(self) -> Settings:
         """The settings of all fits in this store."""
         return settings_of(self.manifest()["settings"])
-
-    def _prepare(self, settings: Settings, environment: Mapping[str, Any]) -> None:
-        execute = self._connection.execute
-        if not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            execute("PRAGMA journal_mode = WAL")
-            with self.transaction():
-                create_tables(self._connection)
-                manifest = {"settings": asdict(settings), "settings_digest": settings.digest(), "created": utc_now()}
-                for name, value in {**manifest, **environment}.items():
-                    execute("INSERT INTO manifest VALUES (?, ?)", (name, json.dumps(value)))
-        self._check_kind()
-        execute("PRAGMA synchronous = FULL")
-        for (finding,) in execute("PRAGMA quick_check(1)"):
-            if finding != "ok":
-                raise sqlite3.DatabaseError(finding)
-        known = self.manifest()
-        if known["settings_digest"] != settings.digest():
-            mine, theirs = json.loads(json.dumps(asdict(settings))), known["settings"]
-            differing = [f"{name} {theirs.get(name)} there, {mine[name]} here" for name in mine]
-            differing = [text for text, name in zip(differing, mine, strict=True) if theirs.get(name) != mine[name]]
-            raise StudyError(
-                f"{self.path}: this store holds a campaign with other settings ({'; '.join(differing)}): "
-                "use the same --settings as before, or another --store"
-            )
-        execute(PLANNED)
-
-    def _check_kind(self) -> None:
-        kind = self._connection.execute("PRAGMA application_id").fetchone()[0]
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if kind != APPLICATION_ID:
-            raise StudyError(f"{self.path}: this file is a database, but no store of alphabet-study; name another file")
-        if version != VERSION:
-            raise StudyError(
-                f"{self.path}: this store has schema version {version}, and this alphabet-study reads version "
-                f"{VERSION}: use the version that wrote it to `export`, and `import` the CSV into a new store"
-            )
 
     def _row(self, key: FitKey) -> Row | None:
         found = self._connection.execute(f"SELECT * FROM fits WHERE {_KEY_IS}", _values(key)).fetchone()
@@ -292,27 +253,6 @@ class Store:
             (cell.task, cell.family),
         ).fetchone()
         return None if found is None else Opening(*found)
-
-
-def settings_of(values: Mapping[str, Any]) -> Settings:
-    """The settings that were written as JSON, where tuples are lists."""
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return Settings(**fields)
-
-
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
-        raise StudyError(f"{path} is a folder; a store is a file: name one by --store, such as {path / 'small.sqlite'}")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=60.0
-    )
-    connection.row_factory = sqlite3.Row
-    return connection
 
 
 def _values(key: FitKey) -> tuple[Any, ...]:

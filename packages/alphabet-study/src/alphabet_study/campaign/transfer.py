@@ -24,7 +24,8 @@ from alphabet_study.campaign.rows import (
     row_of,
     texts_of,
 )
-from alphabet_study.campaign.store import Opening, Store, settings_of
+from alphabet_study.campaign.store import Opening, Store
+from alphabet_study.campaign.store_file import settings_of
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import FAILED, FINAL, STAGES, Cell, FitKey, Record
 from alphabet_study.protocol.selection import expected_keys, freeze
