@@ -172,6 +172,31 @@ def test_finals_that_their_selection_does_not_bear_out_are_incomplete(change: st
     assert [line for line in lines if f"{TASK}/gru: " in line and re.search(found, line)]
 
 
+@pytest.mark.parametrize("partial", [[], ["--partial"]], ids=["complete", "partial"])
+@pytest.mark.parametrize(
+    ("change", "strange"),
+    [
+        ("UPDATE fits SET slot = 99 WHERE stage = 'screen' AND slot = 3", f"{TASK}/gru/screen/99/7"),
+        ("UPDATE fits SET seed = 8 WHERE stage = 'screen' AND slot = 3", f"{TASK}/gru/screen/3/8"),
+        ("UPDATE fits SET slot = 1 WHERE stage = 'final' AND seed = 31", f"{TASK}/gru/final/1/31"),
+        ("UPDATE fits SET family = 'rnn' WHERE stage = 'confirm' AND slot = 0", f"{TASK}/rnn/confirm/0/11"),
+    ],
+)
+def test_records_that_no_plan_has_are_refused_by_name(
+    change: str, strange: str, partial: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_small(Path("store.sqlite"), small_plan(TASK, families=("gru",)), InlineEngine(HashedFit(diverging=0)))
+    with Store.create_or_resume(Path("store.sqlite"), SMALL, {}) as store:
+        copied = "SELECT * FROM fits WHERE " + change.partition(" WHERE ")[2]
+        store._connection.executescript(
+            f"CREATE TEMP TABLE kept AS {copied}; {change}; INSERT INTO fits SELECT * FROM kept;"
+        )
+        assert len(store.records()) == 9
+    said = mistake("table", "--store", "store.sqlite", *partial, capsys=capsys)
+    assert f"store.sqlite: 1 of 9 records are of fits that no plan with the settings 'small' has: {strange}. " in said
+    assert "delete them" in said
+
+
 @pytest.mark.slow
 def test_a_campaign_that_goes_on_with_other_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     Store.create_or_resume(Path("old.sqlite"), SMALL, {"versions": {"torch": "0.1"}, "sources": "old"}).close()

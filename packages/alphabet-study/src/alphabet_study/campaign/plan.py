@@ -3,13 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from alphabet_study.campaign.estimate import declared_size
 from alphabet_study.campaign.store import Store
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import DIVERGED, FAILED, FINAL, Cell, FitKey, Job, Outcome
 from alphabet_study.protocol.selection import Frozen, expected_keys, freeze, ready_jobs
-from alphabet_study.protocol.settings import Settings
+from alphabet_study.protocol.settings import FAMILY_NAMES, Settings
 from alphabet_study.registry.task import Task
 
 # How many missing keys an error names.
@@ -140,10 +141,11 @@ def complete_outcomes(
 ) -> dict[FitKey, tuple[Job, Outcome]]:
     """The outcomes of these cells, all of them: missing or failed fits and diverged finals are refused by name.
 
-    tasks: where given, by name, also require that every final was trained under what its selection froze.
+    So are records of fits that no plan has. tasks: where given, by name, also require that every final was trained under what its selection froze.
     """
     settings = store.settings
     outcomes = store.outcomes(set(cells))
+    refuse_beyond_plan(store.path, settings, outcomes)
     expected = [key for cell in cells for key in expected_keys(cell, settings)]
     for words, keys, advice in (
         ("have no record", [key for key in expected if key not in outcomes], RUN_ADVICE),
@@ -161,9 +163,11 @@ def complete_outcomes(
 def find_faults(store: Store, cells: Sequence[Cell], tasks: Mapping[str, Task]) -> dict[Cell, str]:
     """Why the finals of cells cannot be trusted, by cell: their selection is not complete, or froze something else.
 
-    Cells without finals have nothing to distrust yet; that seeds of the final are missing is for others to say.
+    Cells without finals have nothing to distrust yet; that seeds of the final are missing is for others to say. Records
+    of fits that no plan has are refused by name.
     """
     settings, outcomes = store.settings, store.outcomes(set(cells))
+    refuse_beyond_plan(store.path, settings, outcomes)
     faults = {}
     for cell in cells:
         expected = expected_keys(cell, settings)
@@ -179,6 +183,19 @@ def find_faults(store: Store, cells: Sequence[Cell], tasks: Mapping[str, Task]) 
         except StudyError as error:
             faults[cell] = str(error)
     return faults
+
+
+def refuse_beyond_plan(path: Path, settings: Settings, keys: Collection[FitKey]) -> None:
+    """Refuse, by name, records of fits that no plan with these settings has: whose they are cannot be known."""
+    cells = {key.cell for key in keys}
+    expected = {key for cell in cells if cell.family in FAMILY_NAMES for key in expected_keys(cell, settings)}
+    beyond = [key for key in keys if key not in expected]
+    if beyond:
+        raise StudyError(
+            f"{path}: {len(beyond):,} of {len(keys):,} records are of fits that no plan with the settings "
+            f"{settings.name!r} has: {_name(beyond)}. They come from another version, or were written by hand: delete "
+            "them from the table `fits` of a copy, or import an export that lacks them into a new store"
+        )
 
 
 def check_seal(cell: Cell, task: Task, settings: Settings, outcomes: Mapping[FitKey, tuple[Job, Outcome]]) -> None:
