@@ -151,7 +151,7 @@ def import_records(
     from alphabet_study.protocol.versions import package_versions, source_digest
     from alphabet_study.registry import TASKS
 
-    settings = read_csv(file).settings
+    settings = read_csv(file).described.settings
     path = store or default_store(settings.name)
     environment = {"versions": package_versions(), "sources": source_digest()}
     with Store.create_or_resume(path, settings, environment) as records:

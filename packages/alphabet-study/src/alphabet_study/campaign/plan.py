@@ -141,7 +141,8 @@ def complete_outcomes(
 ) -> dict[FitKey, tuple[Job, Outcome]]:
     """The outcomes of these cells, all of them: missing or failed fits and diverged finals are refused by name.
 
-    So are records of fits that no plan has. tasks: where given, by name, also require that every final was trained under what its selection froze.
+    So are records of fits that no plan has. tasks: where given, by name, also require that every final was trained
+    under what its selection froze.
     """
     settings = store.settings
     outcomes = store.outcomes(set(cells))

@@ -1,52 +1,37 @@
 """Results as CSV, so that campaigns of several machines or evenings add up.
 
-`fits.csv` is a plain table with one line per fit, in which numbers read back to the same bits; `fits.json` beside it
-says under which settings and on which data those fits ran, so that nothing else is ever mixed with them, and for which
-cells TEST was opened, so that it is never opened twice.
+`fits.csv` is a plain table with one line per fit, in which numbers read back to the same bits; `fits.json` beside it is
+the description, without which no fit is imported.
 """
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from alphabet_study.campaign.description import (
+    Description,
+    describe_records,
+    description_path,
+    json_of,
+    read_description,
+)
 from alphabet_study.campaign.plan import check_seal
 from alphabet_study.campaign.replacing import replaced
-from alphabet_study.campaign.rows import (
-    COLUMNS,
-    LARGEST_INTEGER,
-    Row,
-    csv_line,
-    differences,
-    record_of_texts,
-    row_of,
-    texts_of,
-)
+from alphabet_study.campaign.rows import COLUMNS, Row, csv_line, differences, record_of_texts, row_of, texts_of
 from alphabet_study.campaign.store import Opening, Store
-from alphabet_study.campaign.store_file import settings_of
 from alphabet_study.errors import StudyError
 from alphabet_study.protocol.records import FAILED, FINAL, STAGES, Cell, FitKey, Record
 from alphabet_study.protocol.selection import expected_keys, freeze
-from alphabet_study.protocol.settings import FAMILY_NAMES, Settings
+from alphabet_study.protocol.settings import FAMILY_NAMES
 from alphabet_study.registry.task import Task
 
-FORMAT = "alphabet-study fits 1"
-PARTS = {"train", "test"}
 
+class Exported(NamedTuple):
+    """What an export holds: its description, and the records."""
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export holds: the settings, the digests of the data by task and part, the records and the openings.
-
-    openings: those that the description names; exports of earlier versions name none.
-    """
-
-    settings: Settings
-    data: dict[str, dict[str, str]]
+    described: Description
     records: list[Record]
-    openings: dict[Cell, Opening]
 
 
 def export_csv(store: Store, path: Path) -> int:
@@ -55,20 +40,11 @@ def export_csv(store: Store, path: Path) -> int:
     Each file is replaced as a whole. Returns the number of records.
     """
     records = sorted(store.records(), key=_order)
-    openings = store.openings()  # after the records, so that none of their finals lacks its opening
-    tasks = {record.job.key.task for record in records} | {cell.task for cell in openings}
-    description = {
-        "format": FORMAT,
-        "fits": len(records),
-        "settings": asdict(store.settings),
-        "settings_digest": store.settings.digest(),
-        "data": {task: digests for task, digests in store.data_digests().items() if task in tasks},
-        "openings": [asdict(cell) | opening._asdict() for cell, opening in openings.items()],
-    }
+    described = describe_records(store, records)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced(description_path(path)) as file:
-            file.write(json.dumps(description, indent=1) + "\n")
+            file.write(json_of(described))
         with replaced(path) as file:
             file.write(csv_line(COLUMNS))
             file.writelines(csv_line(texts_of(record)) for record in records)
@@ -77,18 +53,11 @@ def export_csv(store: Store, path: Path) -> int:
     return len(records)
 
 
-def description_path(path: Path) -> Path:
-    """The JSON file that belongs to a CSV file."""
-    if path.suffix != ".csv":
-        raise StudyError(f"{path}: the name of an export must end in .csv")
-    return path.with_suffix(".json")
-
-
 def read_csv(path: Path) -> Exported:
     """What an export holds; a malformed one is refused with line and column."""
-    described, count = _read_description(description_path(path))
+    described = read_description(description_path(path))
     records: dict[FitKey, Record] = {}
-    planned: dict[Cell, set[FitKey]] = {}
+    expected: dict[Cell, set[FitKey]] = {}
     for number, row in _numbered_rows(path):
         where = f"{path}, line {number}"
         record = record_of_texts(where, row)
@@ -99,20 +68,20 @@ def read_csv(path: Path) -> Exported:
             raise StudyError(f"{where}: {description_path(path).name} has no digests of {key.task}'s data")
         if key.family not in FAMILY_NAMES:
             raise StudyError(f"{where}, column family: {key.family!r} is none of {', '.join(FAMILY_NAMES)}")
-        if key.cell not in planned:
-            planned[key.cell] = set(expected_keys(key.cell, described.settings))
-        if key not in planned[key.cell]:
+        if key.cell not in expected:
+            expected[key.cell] = set(expected_keys(key.cell, described.settings))
+        if key not in expected[key.cell]:
             raise StudyError(
                 f"{where}: {key} is no fit of the settings {described.settings.name!r}: no plan has this stage with "
                 f"slot {key.slot} and seed {key.seed}; export the file again"
             )
         records[key] = record
-    if len(records) != count:
+    if len(records) != described.fits:
         raise StudyError(
-            f"{path} has {len(records):,} fits, but {description_path(path).name} beside it describes {count:,}: these "
-            "files do not belong together, or lines were lost; export again"
+            f"{path} has {len(records):,} fits, but {description_path(path).name} beside it describes "
+            f"{described.fits:,}: these files do not belong together, or lines were lost; export again"
         )
-    return replace(described, records=list(records.values()))
+    return Exported(described, list(records.values()))
 
 
 def import_csv(store: Store, path: Path, tasks: Mapping[str, Task] | None = None) -> int:
@@ -125,22 +94,25 @@ def import_csv(store: Store, path: Path, tasks: Mapping[str, Task] | None = None
     """
     exported = read_csv(path)
     openings = _openings(path, exported)
-    cells = {record.job.key.cell for record in exported.records} | set(openings)
+    planned = exported.described.planned
+    cells = {record.job.key.cell for record in exported.records} | set(openings) | planned
     if tasks is not None:
         for cell in sorted(cells):
             if cell.task not in tasks:
                 raise StudyError(
                     f"{path}: {cell}: there is no task {cell.task} here; use the version that wrote the export"
                 )
-    if exported.settings.digest() != store.settings.digest():
+    settings = exported.described.settings
+    if settings.digest() != store.settings.digest():
         raise StudyError(
-            f"{path}: its fits ran under other settings ({exported.settings}) than those of {store.path} "
+            f"{path}: its fits ran under other settings ({settings}) than those of {store.path} "
             f"({store.settings}); import it into a store of its own"
         )
     known = {record.job.key: row_of(record) for record in store.records()}
     added = 0
     with store.transaction():
-        _add_digests(store, path, exported)
+        _add_digests(store, path, exported.described)
+        store.note_planned(planned)
         for cell, opening in openings.items():
             store.note_opening(cell, opening)
         for record in exported.records:
@@ -167,9 +139,9 @@ def _check_seals(store: Store, cells: set[Cell], tasks: Mapping[str, Task]) -> N
                     )
 
 
-def _add_digests(store: Store, path: Path, exported: Exported) -> None:
+def _add_digests(store: Store, path: Path, described: Description) -> None:
     known = store.data_digests()
-    for task, digests in exported.data.items():
+    for task, digests in described.data.items():
         for part, digest in digests.items():
             here = known.get(task, {}).get(part, digest)
             if here != digest:
@@ -205,62 +177,14 @@ def _openings(path: Path, exported: Exported) -> dict[Cell, Opening]:
                     f"{path}: the finals of {job.key.cell} were trained under different configurations: "
                     f"{opening.frozen} and {job.frozen}; TEST is opened once only"
                 )
-    for cell, opening in exported.openings.items():
+    for cell, opening in exported.described.openings.items():
         if cell in found and found[cell][:3] != opening[:3]:
             raise StudyError(
                 f"{path}: the finals of {cell} were trained under {found[cell].frozen}, but "
                 f"{description_path(path).name} says that TEST was opened under {opening.frozen}: these files do not "
                 "belong together; export again"
             )
-    return found | exported.openings
-
-
-def _read_description(path: Path) -> tuple[Exported, int]:
-    """What the JSON file of an export says, still without records, and the number of them."""
-    try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
-        data = found["data"]
-        for task, digests in data.items():
-            if digests.keys() != PARTS or not all(map(_is_text, (task, *digests.values()))):
-                raise ValueError(f"data of {task} must have a digest of each of train and test; got {digests}")
-        settings, count = settings_of(found["settings"]), int(found["fits"])
-        for family in FAMILY_NAMES:
-            settings.candidates(family)  # fails if the settings name shapes that no family has
-        openings = _read_openings(found.get("openings", []), data)
-    except FileNotFoundError:
-        raise StudyError(
-            f"{path} is missing: it says under which settings and on which data the fits of {path.stem}.csv ran; copy "
-            "both files that `alphabet-study export` wrote"
-        ) from None
-    except (
-        OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError,
-    ) as error:  # fmt: skip
-        raise StudyError(
-            f"{path} does not describe an export ({type(error).__name__}: {error}); export again"
-        ) from error
-    return Exported(settings, data, [], openings), count
-
-
-def _read_openings(listed: Any, data: Mapping[str, object]) -> dict[Cell, Opening]:
-    """The openings of a description by cell; ValueError says what is wrong with which."""
-    openings: dict[Cell, Opening] = {}
-    for fields in listed:
-        cell, opening = Cell(fields["task"], fields["family"]), Opening(*(fields[name] for name in Opening._fields))
-        if cell.task not in data or cell.family not in FAMILY_NAMES or cell in openings:
-            raise ValueError(f"openings: {cell} has no digests of its data, no known family, or occurs twice")
-        if not all(map(_is_text, opening[:2])) or not (opening.opened == "" or _is_text(opening.opened)):
-            raise ValueError(f"openings: {cell} must have texts as frozen, candidate and opened; got {fields}")
-        if opening.epochs is not None and (type(opening.epochs) is not int or abs(opening.epochs) > LARGEST_INTEGER):
-            raise ValueError(f"openings: epochs of {cell} must be an integer of 64 bits or null; got {fields}")
-        openings[cell] = opening
-    return openings
-
-
-def _is_text(value: object) -> bool:
-    """Whether a value is text that a store can keep and that says something."""
-    return isinstance(value, str) and value != "" and value.isprintable()
+    return found | exported.described.openings
 
 
 def _numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -58,8 +58,8 @@ class FrozenCampaign:
 def read_campaign(path: Path) -> FrozenCampaign:
     """The campaign of a store, or of a CSV file that `alphabet-study export` wrote."""
     if path.suffix == ".csv":
-        exported = read_csv(path)
-        records, settings, data = exported.records, exported.settings, exported.data
+        described, records = read_csv(path)
+        settings, data = described.settings, described.data
     else:
         with Store.read(path) as store:
             records, settings, data = store.records(), store.settings, store.data_digests()
