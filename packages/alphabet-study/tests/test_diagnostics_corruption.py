@@ -9,7 +9,7 @@ import torch
 from alphabet_core import Examples
 from alphabet_study.campaign.store import Store
 from alphabet_study.campaign.transfer import export_csv
-from alphabet_study.data_root import data_digest
+from alphabet_study.data_root import data_digest, embedded_folder
 from alphabet_study.diagnostics.corruption import (
     ALPHABET,
     CLEAN,
@@ -17,6 +17,7 @@ from alphabet_study.diagnostics.corruption import (
     corrupt,
     corruption_table,
     halve_rate,
+    measure_corrupted,
     plan_corruption,
     run_corruption,
     summarize_corruption,
@@ -159,6 +160,21 @@ def test_other_data_than_the_campaigns_are_refused(store, tmp_path):
     with pytest.raises(StudyError, match="the files of TEST are not those of"):
         run_corruption(fits, changed, None, tmp_path / "rows.csv")
     assert not (tmp_path / "rows.csv").exists()
+
+
+@pytest.mark.slow
+def test_data_that_change_after_the_start_give_no_row(store, tmp_path):
+    source = embedded_folder(TASK)
+    for file in TASK.files:
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_bytes((source / file.name).read_bytes())
+    campaign = read_campaign(store)
+    campaign.check_data(TASK, tmp_path)
+    test = tmp_path / TASK.files_test[0].path
+    test.write_bytes(test.read_bytes() + b"\n")
+    (fit,) = plan_corruption(campaign, [TASK.name], FAMILIES[:1], [23])
+    with pytest.raises(StudyError, match="the files of TEST are not those of"):
+        measure_corrupted(fit, campaign, tmp_path)
 
 
 def made_up(scores):

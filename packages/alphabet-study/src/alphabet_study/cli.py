@@ -82,7 +82,8 @@ def run(
     from alphabet_study.campaign.progress import Progress
     from alphabet_study.campaign.runner import describe_changes, run_campaign
     from alphabet_study.campaign.store import Store
-    from alphabet_study.data_root import data_digest, find_root
+    from alphabet_study.campaign.watched_data import VerifiedFit, WatchedData
+    from alphabet_study.data_root import find_root
     from alphabet_study.protocol.fitting import run_job
     from alphabet_study.protocol.versions import package_versions, source_digest
 
@@ -96,9 +97,10 @@ def run(
     with Store.create_or_resume(path, chosen, environment) as records:
         if changes := describe_changes(records.manifest(), environment):
             say(console, f"note: code or libraries changed since these records began ({changes}); new fits use the new")
+        watched = WatchedData(root)
         for task in plan.tasks:
-            records.check_data(task.name, {part: data_digest(task, root, part) for part in ("train", "test")})
-        fit = partial(run_job, settings=chosen, root=root)
+            records.check_data(task.name, watched.record(task))
+        fit = VerifiedFit(partial(run_job, settings=chosen, root=root), watched)
         with make_engine(engine, fit, workers) as slots, Progress(console) as progress:
             summary = run_campaign(plan, records, slots, progress, retry_failed=retry_failed)
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(summary.statuses.items()))

@@ -104,6 +104,7 @@ def measure_corrupted(fit: CorruptionFit, campaign: FrozenCampaign, root: Path |
         corrupted = corrupt(test, name, task)
         outputs = predict_examples(trainer.predict, corrupted.to(trainer.device)).cpu()
         row[name] = measure(METRIC, outputs, test.targets)
+    campaign.check_data(task, root)  # again: files may have changed since the first row began
     final = FitKey(fit.task, fit.family, FINAL, 0, fit.seed)
     return {
         **row,
