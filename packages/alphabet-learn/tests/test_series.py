@@ -1,0 +1,387 @@
+import pickle
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from alphabet_learn.errors import LearnError
+from alphabet_learn.series import Series, read_series
+from alphabet_testing.models import build_model
+from hypothesis import given, settings
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+NAN, INF = np.nan, np.inf
+NUMBERS = st.floats(-1e3, 1e3, width=32)
+MAYBE_MISSING = NUMBERS | st.just(NAN)
+
+
+@st.composite
+def ragged(draw, missing=False):
+    """A list of (channels, time_i) arrays whose last token is observed in at least one channel."""
+    channels = draw(st.integers(1, 3))
+    series = []
+    for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=5)):
+        values = draw(arrays(np.float64, (channels, length), elements=MAYBE_MISSING if missing else NUMBERS))
+        values[0, -1] = draw(NUMBERS)
+        series.append(values)
+    return series
+
+
+@st.composite
+def timed(draw):
+    """A ragged list with whole, non-decreasing times, some of them shared."""
+    series = draw(ragged(missing=True))
+    steps = [draw(arrays(np.int64, values.shape[1], elements=st.integers(0, 2))) for values in series]
+    return series, [np.cumsum(step).astype(np.float64) for step in steps]
+
+
+def padded(series):
+    longest = max(values.shape[1] for values in series)
+    return np.stack([np.pad(v, ((0, 0), (0, longest - v.shape[1])), constant_values=NAN) for v in series])
+
+
+def assert_same(one, other):
+    for name in ("values", "observed", "valid", "times"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert (left is None) == (right is None), name
+        if left is not None:
+            np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+@given(ragged(missing=True))
+def test_a_list_and_an_array_padded_with_nan_are_the_same_series(series):
+    assert_same(read_series(series), read_series(padded(series)))
+
+
+@given(ragged(missing=True), st.integers(1, 4))
+def test_more_padding_changes_nothing(series, more):
+    array = padded(series)
+    longer = np.pad(array, ((0, 0), (0, 0), (0, more)), constant_values=NAN)
+    assert_same(read_series(array), read_series(longer))
+    assert read_series(longer).lengths.tolist() == [values.shape[1] for values in series]
+
+
+@given(ragged(missing=True))
+def test_every_value_arrives_where_it_was(series):
+    got = read_series(series)
+    for n, values in enumerate(series):
+        length = values.shape[1]
+        observed = np.ones((length, len(values)), bool) if got.observed is None else got.observed[n, :length]
+        np.testing.assert_array_equal(observed, ~np.isnan(values.T))
+        np.testing.assert_array_equal(got.values[n, :length], np.nan_to_num(values.T).astype(np.float32))
+        assert not got.values[n, length:].any()
+        assert got.observed is None or not got.observed[n, length:].any()
+        if got.valid is not None:
+            assert got.valid[n].tolist() == [t < length for t in range(got.length)]
+
+
+@given(timed(), st.randoms(use_true_random=False))
+def test_reading_commutes_with_the_order_of_the_series(data, random):
+    series, times = data
+    order = random.sample(range(len(series)), len(series))
+    permuted = read_series([series[i] for i in order], times=[times[i] for i in order])
+    assert_same(permuted, read_series(series, times=times).take(order))
+
+
+@given(timed())
+def test_tokens_that_share_an_instant_become_their_mean(data):
+    series, times = data
+    got = read_series(series, times=times)
+    for n, (values, instants) in enumerate(zip(series, times, strict=True)):
+        distinct = np.unique(instants)
+        assert got.lengths[n] == len(distinct)
+        np.testing.assert_array_equal(got.times[n, : len(distinct)], distinct - distinct[0])
+        assert (got.times[n, len(distinct) :] == distinct[-1] - distinct[0]).all()
+        for t, instant in enumerate(distinct):
+            for c, channel in enumerate(values):
+                there = channel[(instants == instant) & ~np.isnan(channel)]
+                assert got.observed is None or got.observed[n, t, c] == (len(there) > 0)
+                if len(there):  # rounding of the float32 result, and of a float32 sum's terms near cancellation
+                    assert got.values[n, t, c] == pytest.approx(there.mean(), rel=2e-7, abs=1e-4)
+                else:
+                    assert got.values[n, t, c] == 0
+
+
+@given(timed())
+def test_merging_keeps_the_sum_over_observations(data):
+    series, times = data
+    got = read_series(series, times=times)
+    for n, (values, instants) in enumerate(zip(series, times, strict=True)):
+        _, group = np.unique(instants, return_inverse=True)
+        for c, channel in enumerate(values):
+            counts = np.bincount(group[~np.isnan(channel)], minlength=got.lengths[n])
+            weighted = (got.values[n, : got.lengths[n], c].astype(np.float64) * counts).sum()
+            assert weighted == pytest.approx(np.nansum(channel), abs=1e-3)
+
+
+@given(timed())
+def test_the_first_step_is_the_median_of_the_others(data):
+    got = read_series(data[0], times=data[1])
+    steps = got.time_delta
+    np.testing.assert_array_equal(np.cumsum(steps, axis=1) - steps[:, :1], got.times)
+    for row in steps:
+        positive = row[1:][row[1:] > 0]
+        assert row[0] == (np.median(positive) if len(positive) else 1.0)
+
+
+def test_all_containers_give_the_same_series():
+    array = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    objects = np.empty(4, dtype=object)
+    objects[:] = list(array)
+    containers = [
+        array,
+        array.astype(np.float64),
+        array.astype(np.int16),
+        np.asfortranarray(array),
+        array.astype(object),
+        list(array),
+        tuple(array),
+        array.tolist(),
+        objects,
+        torch.from_numpy(array),
+        torch.from_numpy(array).double().requires_grad_(),
+        torch.from_numpy(array).bfloat16(),
+        list(torch.from_numpy(array)),
+    ]
+    for data in containers:
+        assert_same(read_series(data), Series(array.transpose(0, 2, 1)))
+
+
+def test_one_channel_may_go_without_its_axis():
+    flat = np.arange(12.0).reshape(4, 3)
+    for data in (flat, flat.tolist(), list(flat), torch.from_numpy(flat), [row[None] for row in flat], flat > 4):
+        expected = np.asarray(flat > 4 if data is not flat and np.asarray(data).dtype == bool else flat)
+        assert_same(read_series(data), Series(expected[:, :, None].astype(np.float32)))
+    assert read_series([[1, 2, 3], [4, 5], np.array([[6]])]).lengths.tolist() == [3, 2, 1]
+
+
+def test_pandas_frames_and_columns_of_arrays_are_read():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1, 2], "b": pd.array([3, None], dtype="Int64"), "c": [5.0, 6.0]})
+    assert_same(read_series(frame), read_series([[1.0, 3.0, 5.0], [2.0, NAN, 6.0]]))
+    for dtype in (int, bool, np.float32, "Float64"):
+        assert_same(read_series(pd.DataFrame(np.eye(2), dtype=dtype)), read_series(np.eye(2)))
+    assert_same(read_series(pd.Series([np.arange(3), np.arange(2)])), read_series([np.arange(3), np.arange(2)]))
+
+
+def test_none_and_masked_entries_are_missing():
+    expected = read_series([[1.0, NAN, 3.0]])
+    assert_same(read_series([[1.0, None, 3.0]]), expected)
+    assert_same(read_series(np.ma.masked_array([[1, 2, 3]], [[0, 1, 0]])), expected)
+
+
+def test_leading_and_inner_gaps_stay_tokens_and_trailing_ones_end_the_series():
+    got = read_series([[[NAN, 1.0, NAN, 2.0, NAN]], [[1.0, 2.0, 3.0, 4.0, 5.0]]])
+    assert got.lengths.tolist() == [4, 5]
+    assert got.observed[0, :, 0].tolist() == [False, True, False, True, False]
+    one_channel_left = read_series([[[1.0, 2.0], [1.0, NAN]]])
+    assert one_channel_left.valid is None
+    assert one_channel_left.lengths.tolist() == [2]
+
+
+def test_the_input_is_copied_and_may_be_read_only():
+    data = np.zeros((2, 1, 3), dtype=np.float32)
+    data.setflags(write=False)
+    got = read_series(data)
+    got.tensor()[:] = 1.0
+    assert not data.any()
+
+
+def test_a_series_without_observations_is_one_unobserved_token_if_allowed():
+    data = np.array([[1.0, 2.0, 3.0], [NAN, NAN, NAN]])
+    with pytest.raises(LearnError, match="series 1 has no observed value"):
+        read_series(data)
+    for times in (None, [0.0, 1.0, 2.0], [[0.0, 1.0, 2.0], [NAN, NAN, NAN]]):
+        got = read_series(data, times=times, allow_empty=True)
+        assert got.lengths.tolist() == [3, 1]
+        assert not got.observed[1].any()
+        assert times is None or not got.times[1].any()
+    assert read_series(data[1:], allow_empty=True).length == 1
+
+
+def test_times_have_many_forms():
+    data = np.arange(6.0).reshape(2, 3)
+    shared = [3, 5, 9]
+    days = np.array(["2026-01-03", "2026-01-05", "2026-01-09"], dtype="datetime64[D]")
+    for times in (shared, np.array(shared), [shared, shared], np.array([shared, shared]), torch.tensor(shared)):
+        got = read_series(data, times=times)
+        assert got.times.tolist() == [[0, 2, 6]] * 2
+        assert got.time_delta.tolist() == [[3, 2, 4]] * 2
+    for times in (days, [days, days], days.astype(object).astype("datetime64[s]"), days - days[0]):
+        assert read_series(data, times=times).times.tolist() == [[0, 2 * 86400, 6 * 86400]] * 2
+
+
+def test_dates_keep_nanoseconds_and_their_zone():
+    import pandas as pd
+
+    start = np.datetime64("2026-01-01T00:00:00.000000000")
+    fine = start + np.arange(3).astype("timedelta64[ns]")
+    assert read_series([[1.0, 2.0, 3.0]], times=[fine]).times[0].tolist() == pytest.approx([0, 1e-9, 2e-9], rel=1e-12)
+    large = np.array([2**61, 2**61 + 1, 2**61 + 2])
+    assert read_series([[1.0, 2.0, 3.0]], times=large).times[0].tolist() == [0, 1, 2]
+    # One hour apart, though the clock on the wall shows two.
+    paris = pd.to_datetime(["2026-03-29 00:30", "2026-03-29 01:30"], utc=True).tz_convert("Europe/Paris")
+    for times in (paris, pd.Series(paris), [paris], list(paris), [t.to_pydatetime() for t in paris]):
+        assert read_series([[1.0, 2.0]], times=times).times[0].tolist() == [0, 3600]
+
+
+def test_times_behind_the_end_of_a_series_are_not_read():
+    data = [[1.0, 2.0, NAN], [1.0, 2.0, 3.0]]
+    got = read_series(data, times=[[0.0, 1.0, NAN], [0.0, 4.0, 5.0]])
+    assert got.times.tolist() == [[0, 1, 1], [0, 4, 5]]
+    assert read_series(data, times=[[0.0, 1.0, -9.0], [0.0, 4.0, 5.0]]).times[0].tolist() == [0, 1, 1]
+
+
+def test_a_single_shared_instant_is_one_token():
+    got = read_series([[1.0, 3.0]], times=[7.0, 7.0])
+    assert got.values.ravel().tolist() == [2.0]
+    assert (got.times.tolist(), got.time_delta.tolist()) == ([[0.0]], [[1.0]])
+
+
+@settings(max_examples=10)  # a model per example
+@given(timed())
+def test_models_of_the_core_take_what_is_read(data):
+    got = read_series(data[0], times=data[1])
+    side_inputs = got.side_inputs()
+    assert set(side_inputs) == {name for name in ("time_delta", "observed", "valid") if getattr(got, name) is not None}
+    assert side_inputs["time_delta"].dtype == torch.float64
+    model = build_model(channels=got.channels, dtype=torch.float32)
+    with torch.no_grad():
+        assert torch.isfinite(model(got.tensor(), **side_inputs)).all()
+
+
+def test_complete_series_have_no_masks():
+    got = read_series(np.zeros((2, 3, 4)))
+    assert got.side_inputs() == {}
+    assert (got.count, got.channels, got.length, got.lengths.tolist()) == (2, 3, 4, [4, 4])
+    assert got.tensor().shape == (2, 4, 3)
+
+
+def test_take_reads_indices_and_masks():
+    got = read_series([[1.0, 2.0], [3.0]], times=[[0.0, 1.0], [0.0]])
+    assert_same(got.take([1, 0]).take(np.array([False, True])), got.take(0))
+    assert got.take([]).count == 0
+
+
+def test_series_can_be_pickled():
+    got = read_series([[1.0, NAN, 2.0], [3.0]])
+    assert_same(pickle.loads(pickle.dumps(got)), got)
+
+
+CUBE = np.zeros((3, 2, 4))
+WITH_INF = CUBE.copy()
+WITH_INF[2, 1, 3] = -INF
+HUGE = CUBE.copy()
+HUGE[1, 0, 2] = 1e300
+WITH_DICT = np.zeros((2, 3)).astype(object)
+WITH_DICT[0, 0] = {"foo": "bar"}
+IN_CELLS = np.empty((2, 1), dtype=object)
+IN_CELLS[0, 0], IN_CELLS[1, 0] = np.zeros(3), np.zeros(4)
+
+BAD_DATA = [
+    (WITH_INF, {}, ["-inf", "series 2, channel 1, position 3", "NaN if it is missing"]),
+    (HUGE, {}, ["1e+300", "float32", "series 1, channel 0, position 2", "rescale"]),
+    (np.zeros(5), {}, ["Reshape your data", "1D"]),
+    ([1.0, 2.0, 3.0], {}, ["Reshape your data", "list of 3 numbers"]),
+    (np.array([1.0, None], dtype=object), {}, ["Reshape your data"]),
+    (3.0, {}, ["Reshape your data"]),
+    (None, {}, ["NoneType", "(n, channels, time)"]),
+    ("text", {}, ["str", "(n, channels, time)"]),
+    (np.zeros((0, 3)), {}, ["0 sample(s) (shape=(0, 3)) while a minimum of 1 is required"]),
+    ([], {}, ["0 sample(s)"]),
+    (np.zeros((12, 0)), {}, ["0 feature(s) (shape=(12, 0)) while a minimum of 1 is required."]),
+    (np.zeros((12, 0, 3)), {}, ["0 feature(s)"]),
+    (np.zeros((1, 2, 3, 4)), {}, ["4 axes", "(n, channels, time)"]),
+    ([np.zeros(3), np.zeros(0)], {}, ["series 1 is empty", "leave it out"]),
+    ([np.zeros((1, 2, 3))], {}, ["series 0 has shape (1, 2, 3)"]),
+    ([np.zeros((2, 3)), np.zeros((3, 3))], {}, ["series 0 has 2 channels", "series 1 has 3", "swapped", "x.T"]),
+    ([np.zeros((2, 3)), np.zeros((3, 5))], {}, ["series 0 has 2 channels", "series 1 has 3", "NaN"]),
+    ([[[1, 2], [3]]], {}, ["series 0 is not rectangular"]),
+    (np.zeros((2, 3), dtype=complex), {}, ["Complex data not supported"]),
+    ([np.zeros(3, dtype=complex)], {}, ["Complex data not supported", "series 0"]),
+    (torch.zeros(2, 3, dtype=torch.complex64), {}, ["Complex data not supported"]),
+    ([["a", "b"], ["c", "d"]], {}, ["series 0 holds text"]),
+    (np.array([["1", "2"]], dtype=object), {}, ["text"]),
+    (np.zeros((2, 3), dtype="datetime64[s]"), {}, ["dates", "times="]),
+    (IN_CELLS, {}, ["arrays in its cells", "list of (channels, time)"]),
+    (CUBE, {"channels": 3}, ["2 channels", "fitted on 3", "NaN"]),
+    (CUBE, {"channels": 4}, ["2 channels", "fitted on 4", "swapped", "X.transpose(0, 2, 1)"]),
+    (list(CUBE), {"channels": 4}, ["swapped", "[x.T for x in X]"]),
+    (np.zeros((5, 3)), {"channels": 3}, ["1 channels", "fitted on 3", "(n, 3, time)"]),
+]
+BAD_TIMES = [
+    ([0.0, 1.0, 3.0, 2.0], ["series 0", "position 3", "from 3.0 to 2.0", "sort"]),
+    ([0.0, 1.0, NAN, 2.0], ["series 0", "nan", "position 2", "finite"]),
+    ([NAN, 1.0, 1.5, 2.0], ["series 0", "nan", "position 0"]),
+    ([-INF, 1.0, 1.5, 2.0], ["series 0", "-inf", "position 0"]),
+    ([[0, 1, 2, 3], [0, 1, 2, 3], [0, 5, 1, 9]], ["series 2", "position 2", "from 5 to 1"]),
+    ([0.0, 1.0, 2.0], ["(3,)", "(4,)", "(3, 4)"]),
+    (np.zeros((2, 4)), ["(2, 4)", "(3, 4)"]),
+    ([[0, 1, 2, 3], [0, 1, 2, 3]], ["times holds 2 series", "X holds 3"]),
+    ([[0, 1, 2, 3], [0, 1, 2, 3], [0, 1]], ["times of series 2", "(2,)", "4 time steps"]),
+    (["a", "b", "c", "d"], ["numbers or datetime64", "pandas.to_datetime"]),
+    ([np.array([0, 1, 2, 3]), np.array([0, 1, 2, 3]), np.zeros(4, "datetime64[s]")], ["mixes numbers with dates"]),
+    (np.array(["2026-01-01", "NaT", "2026-01-02", "2026-01-03"], "datetime64[D]"), ["NaT", "position 1"]),
+    (np.ones(4, dtype=bool), ["bool"]),
+    (np.ones(4, dtype=complex), ["complex"]),
+]
+
+
+@pytest.mark.parametrize(("data", "options", "words"), BAD_DATA)
+def test_the_message_names_finding_place_and_remedy(data, options, words):
+    with pytest.raises(LearnError) as caught:
+        read_series(data, **options)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(("times", "words"), BAD_TIMES)
+def test_wrong_times_are_refused_with_their_place(times, words):
+    with pytest.raises(LearnError) as caught:
+        read_series(CUBE, times=times)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_shared_times_need_series_of_equal_length():
+    with pytest.raises(LearnError, match="differ in length"):
+        read_series([[1.0, 2.0], [1.0]], times=np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("data", [sparse.csr_array(np.eye(3)), sparse.coo_matrix(np.eye(3)), torch.eye(3).to_sparse()])
+def test_sparse_input_is_refused_as_scikit_learn_does(data):
+    with pytest.raises(TypeError, match="sparse") as caught:
+        read_series(data)
+    assert isinstance(caught.value, LearnError)
+
+
+def test_values_that_are_no_numbers_are_a_type_error_as_in_scikit_learn():
+    with pytest.raises(TypeError, match=r"argument must be .* string.* number") as caught:
+        read_series(WITH_DICT)
+    assert isinstance(caught.value, LearnError)
+
+
+@pytest.mark.parametrize("shape", [(4, 1000, 3), (4, 100, 1)])
+def test_many_channels_of_few_steps_are_warned_of(shape):
+    with pytest.warns(UserWarning, match=r"axes are swapped, pass X.transpose\(0, 2, 1\)"):
+        read_series(np.zeros(shape))
+    read_series(np.zeros(shape), channels=shape[1])  # known from fitting: no warning
+
+
+@pytest.mark.parametrize("shape", [(2, 963, 144), (2, 1345, 270), (2, 200, 30), (2, 144, 62), (2, 10, 1)])
+def test_wide_tasks_of_the_archives_are_not_warned_of(shape):
+    read_series(np.zeros(shape))
+
+
+@pytest.mark.slow
+def test_ten_thousand_series_are_read_in_well_under_a_second():
+    values = np.random.default_rng(0).normal(size=(10_000, 1, 500))
+    values[::7, 0, 400:] = NAN
+    values[3, 0, 5] = NAN
+    times = np.cumsum(np.ones(500)) // 1.5  # one token in three shares its instant
+    for options in ({}, {"times": times}):
+        began = time.process_time()  # not the time on the wall: a busy neighbour must not matter
+        got = read_series(values, **options)
+        assert time.process_time() - began < 3.0  # 0.1 and 0.5 s; one Python step per value would take longer
+        assert got.count == 10_000
