@@ -1,0 +1,124 @@
+"""The fits of one call of the trained method: validation folds, the nominal budget, progress, and interrupts."""
+
+import math
+import shutil
+import sys
+
+import numpy as np
+from alphabet_core import DivergedError
+
+from alphabet_learn.problem import Problem
+from alphabet_learn.trained_fitting import Flags, Member, Plan, fit_member
+
+FEWEST_TO_SPLIT = 5  # of fewer series none is set aside for validation
+UNVALIDATED_EPOCHS = 50  # how long a model is then trained
+FEWEST_EPOCHS = 10  # a size that the budget allows less is left out
+# Nominal speed, that of two cores with AVX2: a training step, and what it does per multiplication of a token.
+SECONDS_PER_STEP = 1e-3
+SECONDS_PER_PRODUCT = 1.5e-10
+REFERENCE_FACTOR = 20.0  # how much longer the reference takes, which runs irregular times
+
+
+class Session:
+    """Fits one model after the other: `session.fit(size, held_out, seed=...)`, which shows its progress in one line.
+
+    The budget is nominal seconds, or None. It is shared by the planned number of fits, and what one leaves, the next
+    may use. After an interrupt, `interrupted` is True and no further model is fitted.
+    """
+
+    def __init__(self, plan: Plan, *, epochs: int, budget: float | None, fits: int, verbose: bool) -> None:
+        self.interrupted = False
+        self._plan = plan
+        self._epochs = epochs
+        self._seconds_left = math.inf if budget is None else budget
+        self._fits, self._fits_left = fits, fits
+        self._progress = Progress(verbose)
+
+    def fit(
+        self, size: tuple[int, int], held_out: Flags | None, *, seed: int, dispensable: bool = False
+    ) -> Member | None:
+        """A fitted model; None if it diverged, if an interrupt came first, or if it is dispensable beyond the budget.
+
+        One that is not dispensable gets at least one epoch.
+        """
+        seconds = epoch_seconds(self._plan, size)
+        wanted = self._epochs if held_out is not None else min(self._epochs, UNVALIDATED_EPOCHS)
+        epochs = int(min(wanted, self._seconds_left / self._fits_left // seconds))
+        number = self._fits - self._fits_left + 1
+        self._fits_left -= 1
+        if self.interrupted or (dispensable and epochs < min(FEWEST_EPOCHS, wanted)):
+            return None
+        epochs = max(epochs, 1)
+        begin = f"ALPHABET, model {number} of {self._fits} ({size[0]} wide, {size[1]} modes)"
+        lowest, run = math.inf, 0
+
+        def report(epoch: int, loss: float) -> None:
+            nonlocal lowest, run
+            lowest, run = min(lowest, loss), epoch
+            self._progress.show(f"{begin}: epoch {epoch} of at most {epochs}, loss {loss:.4f}, lowest {lowest:.4f}")
+
+        member = None
+        try:
+            member = fit_member(self._plan, size, held_out, seed=seed, epochs=epochs, on_epoch=report)
+            self.interrupted = member.interrupted
+        except DivergedError:
+            pass
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._seconds_left = max(0.0, self._seconds_left - run * seconds)
+        if self.interrupted or self._fits_left == 0:
+            self._progress.end(f"{begin}: {run} epochs, lowest loss {lowest:.4f}")
+        return member
+
+
+def choose_validation(problem: Problem, share: float, seed: int) -> Flags | None:
+    """The mask (N,) of a validation fold, or None where there are too few series for one.
+
+    Classification: this share of each class, rounded, at least one series of it and never all; a class with a single
+    series stays in training. At least two classes must be in the fold. Else: a random share of all series.
+    """
+    count = len(problem.targets)
+    if count < FEWEST_TO_SPLIT:
+        return None
+    draw = np.random.default_rng(seed)
+    groups = np.zeros(count, np.intp)
+    if problem.kind == "classification":
+        groups = (problem.targets[:, 0] > 0).astype(np.intp) if problem.outputs == 1 else problem.targets.argmax(axis=1)
+    held_out = np.zeros(count, np.bool_)
+    divided = 0
+    for group in np.unique(groups):
+        rows = draw.permutation(np.flatnonzero(groups == group))
+        if len(rows) > 1:
+            divided += 1
+            held_out[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
+    return held_out if divided >= (2 if problem.kind == "classification" else 1) else None
+
+
+def epoch_seconds(plan: Plan, size: tuple[int, int]) -> float:
+    """The nominal time of an epoch over all series: arithmetic on counts, so that it is the same on every machine."""
+    width, modes = size
+    series, length, channels = plan.examples.values.shape
+    # The projection, two lifts of five taps, two frames and a synthesis, two scans with their moments.
+    products = width * (channels + 10 + 6 * modes) + 60 * modes
+    kernels = series * length * products * SECONDS_PER_PRODUCT * (1.0 if plan.fused else REFERENCE_FACTOR)
+    return kernels + math.ceil(series / plan.recipe.batch_size) * SECONDS_PER_STEP
+
+
+class Progress:
+    """One line on a terminal's standard error, rewritten in place; nothing where that is no terminal."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._shown = wanted and sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Put this text in the place of what the line said."""
+        if self._shown:
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write("\r\x1b[2K" + text[: columns - 1])
+            sys.stderr.flush()
+
+    def end(self, text: str) -> None:
+        """Leave this text on the line, and go to the next."""
+        self.show(text)
+        if self._shown:
+            sys.stderr.write("\n")

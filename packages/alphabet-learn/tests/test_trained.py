@@ -1,0 +1,447 @@
+import io
+import pickle
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from alphabet_core import Alphabet, AlphabetConfig, DivergedError, TrainingStep, attribute
+from alphabet_learn import trained_session
+from alphabet_learn.errors import LearnError
+from alphabet_learn.problem import Problem
+from alphabet_learn.series import Series
+from alphabet_learn.trained import Trained
+from alphabet_learn.trained_fitting import WeightedCpuTrainer, fit_member
+from alphabet_learn.trained_session import Progress, choose_validation
+from hypothesis import given
+
+SMALL = {"sizes": ((8, 2),), "epochs": 4, "budget_seconds": None}
+
+
+def waves(count=24, length=20, classes=2, channels=1, seed=0):
+    """Noisy sines, and which of as many frequencies each has."""
+    draw = np.random.default_rng(seed)
+    labels = np.arange(count) % classes
+    phase = draw.uniform(0, 2 * np.pi, (count, 1, channels))
+    angle = (0.4 + 0.5 * labels[:, None, None]) * np.arange(length)[None, :, None]
+    values = np.sin(angle + phase) + 0.1 * draw.normal(size=(count, length, channels))
+    return Series(values.astype(np.float32)), labels
+
+
+def classify(labels, weights=None):
+    classes = labels.max() + 1
+    targets = labels[:, None] == (np.array([1]) if classes == 2 else np.arange(classes))
+    return Problem("classification", targets.astype(np.float64), np.ones(len(labels)) if weights is None else weights)
+
+
+def regress(targets, weights=None):
+    return Problem("regression", targets, np.ones(len(targets)) if weights is None else weights)
+
+
+def fitted(series, problem, seed=0, **options):
+    engine = Trained(**{**SMALL, **options})
+    engine.fit(series, problem, seed=seed)
+    return engine
+
+
+def ragged(series, lengths):
+    """The series cut to lengths, and padded again."""
+    valid = np.arange(series.length) < np.asarray(lengths)[:, None]
+    return Series(np.where(valid[:, :, None], series.values, np.float32(0)), valid=valid)
+
+
+def jittered(series, seed=0):
+    """The series at irregular instants, half a step to one and a half apart."""
+    steps = np.random.default_rng(seed).uniform(0.5, 1.5, (series.count, series.length - 1))
+    return Series(series.values, times=np.hstack((np.zeros((series.count, 1)), np.cumsum(steps, axis=1))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 3])
+def test_frequencies_are_told_apart(classes):
+    series, labels = waves(60, 40, classes)
+    engine = fitted(series, classify(labels), sizes=((16, 4), (32, 8)), epochs=60, recipe="C")
+    test, expected = waves(90, 40, classes, seed=1)
+    assert (engine.probabilities(test).argmax(axis=1) == expected).mean() >= 0.95
+
+
+@pytest.mark.slow
+def test_a_level_is_predicted_in_the_units_of_the_target():
+    series, labels = waves(60, 30)
+    engine = fitted(series, regress(1000.0 + 50.0 * labels[:, None].astype(float)), epochs=60, recipe="C")
+    assert np.abs(engine.scores(series)[:, 0] - 1000.0 - 50.0 * labels).mean() < 10.0
+
+
+@pytest.mark.parametrize("kind", ["regular", pytest.param("irregular", marks=pytest.mark.slow)])
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(kind):
+    series, labels = waves(30, 12)
+    series = series if kind == "regular" else jittered(series)
+    before, engines = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            engines.append(fitted(series, classify(labels), seed=3, ensemble=2))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for other in engines[1:]:
+        assert other.calibration.scale == engines[0].calibration.scale
+        for model, same, mean, same_mean in zip(
+            engines[0].models, other.models, engines[0].baseline, other.baseline, strict=True
+        ):
+            assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
+            assert torch.equal(mean, same_mean)
+
+
+def test_another_seed_gives_another_model_and_the_process_keeps_its_random_numbers():
+    series, labels = waves()
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first, second = (fitted(series, classify(labels), seed=seed) for seed in (0, 1))
+    assert torch.rand(1) == expected
+    assert not np.array_equal(first.scores(series), second.scores(series))
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=40), st.floats(0.05, 0.9), st.integers(0, 9))
+def test_every_class_of_two_series_or_more_is_on_both_sides_of_the_split(labels, share, seed):
+    labels = np.unique(labels, return_inverse=True)[1]
+    if labels.max() == 0:
+        return
+    held_out = choose_validation(classify(labels), share, seed)
+    counts = np.bincount(labels)
+    if len(labels) < 5 or (counts > 1).sum() < 2:
+        assert held_out is None
+        return
+    assert (np.bincount(labels[~held_out], minlength=len(counts)) >= 1).all()
+    assert ((np.bincount(labels[held_out], minlength=len(counts)) >= 1) == (counts > 1)).all()
+
+
+@pytest.mark.parametrize(("count", "set_aside"), [(4, None), (5, 1), (100, 20)])
+def test_a_regression_sets_a_random_share_aside(count, set_aside):
+    folds = [choose_validation(regress(np.zeros((count, 1))), 0.2, seed) for seed in (0, 0, 1)]
+    if set_aside is None:
+        assert folds == [None] * 3
+    else:
+        assert [fold.sum() for fold in folds] == [set_aside] * 3
+        assert np.array_equal(folds[0], folds[1])
+
+
+def test_few_series_are_trained_without_validation_and_their_logits_stay_as_they_are():
+    series, labels = waves(4)
+    engine = fitted(series, classify(labels), sizes=((8, 2), (16, 4)))
+    member = engine.members[0]
+    assert engine.size == (8, 2)
+    assert (member.run, len(member.held_out)) == (4, 0)
+    assert np.isnan(member.validation_loss)
+    scores = engine.scores(series)
+    assert engine.probabilities(series)[:, 1:] == pytest.approx(1.0 / (1.0 + np.exp(-scores)))
+
+
+LOSSES = {
+    "cross_entropy": lambda k: torch.nn.functional.one_hot(torch.arange(6) % k, k).float(),
+    "multilabel": lambda k: (torch.arange(6 * k).reshape(6, k) % 3 == 0).float(),
+    "mse": lambda k: torch.linspace(-1, 1, 6 * k).reshape(6, k),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_weight_of_two_is_the_same_as_two_copies_of_the_series(loss):
+    """By the fused kernels, against the reference's plain loss over copies: the loss and every gradient."""
+    series, _ = waves(6, 15)
+    repeats = torch.tensor([1, 2, 1, 3, 1, 1])
+    targets, weights = LOSSES[loss](3), (repeats / repeats.float().mean()).unsqueeze(1)
+    torch.manual_seed(0)
+    model = Alphabet(AlphabetConfig(channels=1, width=8, modes=2, outputs=3))
+    copy = pickle.loads(pickle.dumps(model))
+
+    weighted = WeightedCpuTrainer(model, loss=loss)
+    carried = targets * weights if loss == "cross_entropy" else torch.cat([targets, weights], dim=1)
+    assert weighted.path(series.tensor()) == "fused"
+    got = weighted.accumulate(series.tensor(), carried, 1.0)
+
+    repeated = targets.repeat_interleave(repeats, dim=0)
+    plain = TrainingStep(copy, loss=loss)
+    expected = plain.accumulate(
+        series.tensor().repeat_interleave(repeats, dim=0),
+        repeated.argmax(dim=1) if loss == "cross_entropy" else repeated,
+        1.0,
+    )
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    for mine, other in zip(model.parameters(), copy.parameters(), strict=True):
+        # Float32 gradients of sums of some hundred terms, by other orders of summation.
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("problem", [classify, lambda y, w: regress(y[:, None].astype(float), w)])
+def test_a_series_of_weight_0_is_as_if_it_were_not_there(problem):
+    series, labels = waves(24)
+    weights = np.where(np.arange(24) < 20, 1.2, 0.0)
+    engine = fitted(series, problem(labels, weights))
+    without = fitted(series.take(np.arange(20)), problem(labels[:20], weights[:20]))
+    assert np.array_equal(engine.scores(series), without.scores(series))
+
+
+def test_weights_change_the_model():
+    series, labels = waves()
+    weights = np.where(labels == 1, 1.9, 0.1)
+    heavy, plain = fitted(series, classify(labels, weights)), fitted(series, classify(labels))
+    assert heavy.scores(series).mean() > plain.scores(series).mean()
+
+
+def test_the_best_of_the_sizes_by_validation_loss_is_kept():
+    series, labels = waves(40)
+    sizes = ((8, 2), (16, 4), (16, 8))
+    alone = {size: fitted(series, classify(labels), sizes=(size,)).members[0].validation_loss for size in sizes}
+    chosen = fitted(series, classify(labels), sizes=sizes)
+    assert chosen.size == min(alone, key=alone.get)
+    assert chosen.members[0].validation_loss == min(alone.values())
+
+
+def test_the_budget_limits_epochs_and_leaves_out_sizes_without_reading_a_clock():
+    series, labels = waves()
+    options = {"sizes": ((8, 2), (16, 4)), "epochs": 30, "patience": 30}
+    tiny = fitted(series, classify(labels), budget_seconds=1e-9, **options)
+    assert (tiny.size, tiny.members[0].run) == ((8, 2), 1)
+    runs = [fitted(series, classify(labels), budget_seconds=0.03, **options) for _ in range(2)]
+    assert 1 < runs[0].members[0].run < 30
+    assert runs[0].members[0].run == runs[1].members[0].run
+    assert fitted(series, classify(labels), budget_seconds=None, **options).members[0].run == 30
+
+
+def test_an_ensemble_averages_the_logits_of_members_with_folds_of_their_own():
+    series, labels = waves(40)
+    engine = fitted(series, classify(labels), ensemble=3)
+    assert len(engine.models) == len(engine.members) == len(engine.baseline) == 3
+    assert len({tuple(member.held_out) for member in engine.members}) > 1
+    alone = []
+    for model in engine.models:
+        member = pickle.loads(pickle.dumps(engine))
+        member.models = [model]
+        alone.append(member.scores(series))
+    assert engine.scores(series) == pytest.approx(np.mean(alone, axis=0), abs=1e-6)
+
+
+@pytest.mark.parametrize("ensemble", [1, 2])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_most_probable_class_is_the_one_with_the_highest_score(classes, ensemble):
+    series, labels = waves(40, classes=classes)
+    engine = fitted(series, classify(labels), ensemble=ensemble)
+    scores, probabilities = engine.scores(series), engine.probabilities(series)
+    assert scores.dtype == probabilities.dtype == np.float64
+    assert scores.shape == (40, 1 if classes == 2 else classes)
+    assert probabilities.shape == (40, classes)
+    assert probabilities.sum(axis=1) == pytest.approx(1.0)
+    highest = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
+    assert np.array_equal(probabilities.argmax(axis=1), highest)
+
+
+def test_several_labels_have_a_probability_each():
+    series, labels = waves(30)
+    targets = np.stack((labels, 1 - labels, np.zeros(30)), axis=1).astype(float)
+    engine = fitted(series, Problem("multilabel", targets, np.ones(30)))
+    assert engine.scores(series).shape == (30, 3)
+    probabilities = engine.probabilities(series)
+    assert np.array_equal(probabilities > 0.5, engine.scores(series) > 0)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_regression_follows_its_targets_unit(targets):
+    series, labels = waves(20)
+    values = np.random.default_rng(0).normal(size=(20, targets)) + labels[:, None]
+    plain, scaled = fitted(series, regress(values)), fitted(series, regress(1024.0 * values - 512.0))
+    assert scaled.scores(series) == pytest.approx(1024.0 * plain.scores(series) - 512.0, rel=1e-3, abs=1.0)
+    with pytest.raises(LearnError, match="no probabilities"):
+        plain.probabilities(series)
+
+
+def test_constant_targets_are_predicted_nearly_as_they_are():
+    series, _ = waves(12)
+    assert fitted(series, regress(np.full((12, 1), 7.0)), epochs=30).scores(series) == pytest.approx(7.0, abs=0.5)
+
+
+def test_padding_never_changes_scores():
+    series, labels = waves(24)
+    lengths = np.where(np.arange(24) % 3 == 0, 12, 20)
+    short = ragged(series, lengths)
+    engine = fitted(short, classify(labels))
+    longer = Series(np.pad(short.values, ((0, 0), (0, 9), (0, 0))), valid=np.pad(short.valid, ((0, 0), (0, 9))))
+    alone = engine.scores(Series(short.values[:1, :12]))
+    assert engine.scores(longer) == pytest.approx(engine.scores(short), abs=1e-5)
+    assert engine.scores(short)[:1] == pytest.approx(alone, abs=1e-5)
+
+
+def test_missing_values_are_never_read():
+    series, labels = waves(24, channels=2)
+    observed = np.random.default_rng(1).random(series.values.shape) < 0.7
+    observed[:, 0] = True
+    hidden = [Series(np.where(observed, series.values, np.float32(junk)), observed) for junk in (0.0, 1e6)]
+    first, second = (fitted(part, classify(labels)) for part in hidden)
+    assert np.array_equal(first.scores(hidden[0]), second.scores(hidden[1]))
+
+
+def test_timestamps_of_a_regular_grid_are_the_same_as_none():
+    series, labels = waves(24)
+    clock = np.broadcast_to(np.arange(20) * 0.25, (24, 20)).copy()
+    timed = Series(series.values, times=clock)
+    engine, plain = fitted(timed, classify(labels)), fitted(series, classify(labels))
+    assert engine.time_unit == 0.25
+    assert np.array_equal(engine.scores(timed), plain.scores(series))
+
+
+@pytest.mark.slow
+def test_the_unit_of_time_never_matters():
+    series, labels = waves(20, 10)
+    timed = jittered(series)
+    hours = Series(timed.values, times=timed.times * 4096.0)  # a power of two, so that no bit is rounded
+    engine, other = fitted(timed, classify(labels)), fitted(hours, classify(labels))
+    assert other.time_unit == 4096.0 * engine.time_unit
+    assert np.array_equal(engine.scores(timed), other.scores(hours))
+
+
+def test_a_regular_series_among_irregular_ones_scores_as_it_does_alone():
+    series, labels = waves(20, 10)
+    engine = fitted(jittered(series), classify(labels))
+    times = np.vstack((np.arange(10) * engine.time_unit, jittered(series).times[1:]))
+    together = engine.scores(Series(series.values, times=times))
+    assert np.array_equal(together[:1], engine.scores(Series(series.values[:1], times=times[:1])))
+
+
+def test_one_token_is_enough():
+    series, labels = waves(12, 1)
+    assert np.isfinite(fitted(series, classify(labels)).scores(series)).all()
+
+
+def test_contributions_are_measured_from_the_training_mean_and_sum_to_the_score():
+    series, labels = waves(24)
+    engine = fitted(series, classify(labels))
+    model, values = engine.models[0], engine.scaler(series).tensor()
+    descriptor = model.describe(values)
+    torch.testing.assert_close(descriptor.mean(dim=0), engine.baseline[0], rtol=1e-4, atol=1e-5)
+    ones = torch.ones(24, dtype=torch.int64)
+    parts = attribute(model, descriptor, engine.baseline[0], winner=ones, runner_up=1 - ones)
+    assert engine.scores(series)[:, 0] == pytest.approx(parts.margin.numpy(), abs=1e-4)
+
+
+def test_pickled_and_shared_by_threads_it_scores_the_same():
+    series, labels = waves(24)
+    engine = fitted(series, classify(labels))
+    expected = engine.scores(series)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(engine.scores, [series] * 8):
+            assert np.array_equal(found, expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(engine)).scores(series), expected)
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """`interrupt(after=n)`: a Ctrl-C arrives while the n-th line of progress is written."""
+
+    def arrange(after):
+        lines = []
+
+        def show(self, text):
+            lines.append(text)
+            if len(lines) == after:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Progress, "show", show)
+
+    return arrange
+
+
+def test_an_interrupt_keeps_the_best_model_so_far_and_says_so(interrupt):
+    series, labels = waves(24)
+    interrupt(after=3)
+    with pytest.warns(UserWarning, match="interrupted: the estimator keeps the best model so far"):
+        engine = fitted(series, classify(labels), epochs=50)
+    assert engine.members[0].run == 3
+    reference = fitted(series, classify(labels), epochs=3)
+    assert np.array_equal(engine.scores(series), reference.scores(series))
+
+
+def test_an_interrupt_without_validation_keeps_the_last_finished_epoch(interrupt):
+    series, labels = waves(4)
+    interrupt(after=2)
+    with pytest.warns(UserWarning, match="interrupted"):
+        engine = fitted(series, classify(labels))
+    assert np.array_equal(engine.scores(series), fitted(series, classify(labels), epochs=2).scores(series))
+
+
+def test_an_interrupt_at_the_second_size_chooses_among_what_there_is(interrupt):
+    series, labels = waves(24)
+    interrupt(after=5)  # the first size takes four epochs
+    with pytest.warns(UserWarning, match="interrupted"):
+        engine = fitted(series, classify(labels), sizes=((8, 2), (16, 4)), ensemble=2)
+    assert len(engine.models) == 1
+
+
+def test_an_interrupt_before_the_first_epoch_ends_the_fit_and_leaves_an_earlier_one(monkeypatch):
+    series, labels = waves(24)
+    engine = fitted(series, classify(labels))
+    before = engine.scores(series)
+
+    def stop(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(WeightedCpuTrainer, "__call__", stop)
+    with pytest.raises(KeyboardInterrupt):
+        engine.fit(series, classify(1 - labels), seed=0)
+    assert np.array_equal(engine.scores(series), before)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "verbose", "lines"), [(Terminal, True, 1), (Terminal, False, 0), (io.StringIO, True, 0)]
+)
+def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere(monkeypatch, stream, verbose, lines):
+    series, labels = waves(24)
+    fitted(series, classify(labels))  # so that the note about compiling kernels is not in the stream
+    monkeypatch.setattr(sys, "stderr", stream())
+    fitted(series, classify(labels), verbose=verbose, sizes=((8, 2), (16, 4)))
+    written = sys.stderr.getvalue()
+    assert written.count("\n") == lines
+    assert bool(written) == bool(lines)
+    assert written.count("\r") > 4 * lines - 1
+
+
+def test_training_that_diverges_for_one_size_leaves_the_others_and_for_all_is_reported(monkeypatch):
+    series, labels = waves(24)
+
+    def diverge(plan, size, held_out, **settings):
+        if size in diverging:
+            raise DivergedError("planted")
+        return fit_member(plan, size, held_out, **settings)
+
+    monkeypatch.setattr(trained_session, "fit_member", diverge)
+    diverging = [(8, 2)]
+    assert fitted(series, classify(labels), sizes=((8, 2), (16, 4))).size == (16, 4)
+    diverging = [(8, 2), (16, 4)]
+    with pytest.raises(LearnError, match="diverged for every size"):
+        fitted(series, classify(labels), sizes=((8, 2), (16, 4)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sizes": ()},
+        {"sizes": ((8, 5),)},
+        {"budget_seconds": 0.0},
+        {"ensemble": 0},
+        {"epochs": 1.5},
+        {"patience": True},
+        {"recipe": "Z"},
+        {"validation_share": 1.0},
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value_and_a_remedy(options):
+    (name,) = options
+    with pytest.raises(LearnError, match=rf"{name} is .*pass"):
+        Trained(**options)
