@@ -13,7 +13,7 @@ fused       the contract with fused runtimes
 definition  Algorithm 1 as plain loops                  spectral_control  the moment-matched diagnostic
 """
 
-from alphabet_core.adaptation import adapt
+from alphabet_core.adaptation import adapt, adapt_lifts
 from alphabet_core.attribution import (
     Attribution,
     attribute,
@@ -61,6 +61,7 @@ __all__ = [
     "StreamingAlphabet",
     "TrainingStep",
     "adapt",
+    "adapt_lifts",
     "ar_spectrum",
     "attribute",
     "descriptor_bound",

@@ -5,6 +5,7 @@ docs/initial-values.md.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,14 +32,42 @@ def adapt(
     observed: Tensor | None = None,
     valid: Tensor | None = None,
 ) -> None:
-    """Draw the projection and the lifts of a fresh model anew, fitted to a few training series (N, T, C), in place.
+    """Draw the projection and the lifts of a fresh model anew, fitted to a few training series (N, T, C), in place."""
+    _require_alphabet(model)
+    examples = _choose(model, values, seed, time_delta=time_delta, observed=observed, valid=valid)
+    model.project.weight.copy_(_normal(model.project.weight, model.config.channels**-0.5, examples.draw))
+    _adapt_banks(model, examples, SHARPNESS)
 
-    Filters are drawn at random; then each is scaled to a deviation drawn from `SHARPNESS` over those series, and its
+
+@torch.no_grad()
+def adapt_lifts(
+    model: Alphabet,
+    values: Tensor,
+    *,
+    seed: int,
+    sharpness: tuple[float, float] = SHARPNESS,
+    time_delta: Tensor | None = None,
+    observed: Tensor | None = None,
+    valid: Tensor | None = None,
+) -> None:
+    """Draw the lifts of a model anew, fitted to a few training series (N, T, C) as it projects them, in place.
+
+    Filters are drawn at random; then each is scaled to a deviation drawn from `sharpness` over those series, and its
     bias is minus a random quantile of what it gives, so that some feature switches at every level of the signal.
     """
-    if not isinstance(model, Alphabet):
-        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-    named = {"time_delta": time_delta, "observed": observed, "valid": valid}
+    _require_alphabet(model)
+    _adapt_banks(model, _choose(model, values, seed, time_delta=time_delta, observed=observed, valid=valid), sharpness)
+
+
+class _Chosen(NamedTuple):
+    """The series that are looked at, and the random numbers that go on from their choice."""
+
+    sequence: Sequence
+    grid: Grid
+    draw: torch.Generator
+
+
+def _choose(model: Alphabet, values: Tensor, seed: int, **named: Tensor | None) -> _Chosen:
     given = {name: tensor for name, tensor in named.items() if tensor is not None}
     check_lengths(values, **given)
     draw = torch.Generator().manual_seed(seed)
@@ -47,11 +76,14 @@ def adapt(
     sequence = read_sequence(values[chosen], channels=model.config.channels, like=model.project.weight, **side_inputs)
     if sequence.valid is not None and not sequence.valid.any():
         raise AlphabetError("none of the series that were looked at has a valid token: pass series with observations")
-    grid, keep, direct = make_grid(sequence), sequence.keep_valid, model.direct
+    return _Chosen(sequence, make_grid(sequence), draw)
 
-    model.project.weight.copy_(_normal(model.project.weight, model.config.channels**-0.5, draw))
+
+def _adapt_banks(model: Alphabet, chosen: _Chosen, sharpness: tuple[float, float]) -> None:
+    sequence, grid, _ = chosen
+    keep, direct = sequence.keep_valid, model.direct
     projected = model.project(sequence.values)
-    _adapt_lift(direct.lift, projected, grid, sequence, draw)
+    _adapt_lift(direct.lift, projected, chosen, sharpness)
     if model.cascaded is None:
         return
     stream = lifted = keep(direct.lift(projected, grid))
@@ -59,21 +91,27 @@ def adapt(
         normed, frame = direct.norm(lifted), direct.frame()
         states = direct.transport(normed @ frame, sequence.available, grid, model.scan)
         stream = model.synthesis(lifted, states @ frame.mT, normed)
-    _adapt_lift(model.cascaded.lift, keep(stream), grid, sequence, draw)
+    _adapt_lift(model.cascaded.lift, keep(stream), chosen, sharpness)
 
 
-def _adapt_lift(lift: Lift, features: Tensor, grid: Grid, sequence: Sequence, draw: torch.Generator) -> None:
+def _require_alphabet(model: Alphabet) -> None:
+    if not isinstance(model, Alphabet):
+        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
+
+
+def _adapt_lift(lift: Lift, features: Tensor, chosen: _Chosen, sharpness: tuple[float, float]) -> None:
     """Draw a lift's filters, then scale and bias each by what it gives at the valid tokens of features (B, T, D)."""
+    sequence, grid, draw = chosen
     kernel = _normal(lift.kernel, KERNEL_SPREAD, draw)
     balanced = _uniform(kernel[:, :1], 0.0, 1.0, draw) < ZERO_MEAN_SHARE
     kernel -= torch.where(balanced, kernel.mean(dim=1, keepdim=True), 0.0)
     filtered = grid.convolve(features, kernel)
     filtered = filtered.flatten(0, 1) if sequence.valid is None else filtered[sequence.valid]  # (tokens, D)
 
-    sharpness = torch.exp(_uniform(lift.bias, math.log(SHARPNESS[0]), math.log(SHARPNESS[1]), draw))
+    wanted = torch.exp(_uniform(lift.bias, math.log(sharpness[0]), math.log(sharpness[1]), draw))
     spread = filtered.std(dim=0, correction=0)
     # A filter that never moves on these series, such as one of a constant signal, keeps its scale.
-    scale = torch.where(spread > 1e-6, sharpness / spread, 1.0)
+    scale = torch.where(spread > 1e-6, wanted / spread, 1.0)
     position = (_uniform(lift.bias, 0.0, 1.0, draw) * (len(filtered) - 1)).long()
     quantile = (filtered * scale).sort(dim=0).values.gather(0, position.unsqueeze(0)).squeeze(0)
     lift.kernel.copy_(kernel * scale.unsqueeze(1))

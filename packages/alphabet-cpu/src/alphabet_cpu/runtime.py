@@ -8,16 +8,16 @@ from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.dispatch import fused_fallback_reason
-from alphabet_cpu.kernels.layout import Floats
+from alphabet_cpu.kernels.layout import Floats, Outputs
 from alphabet_cpu.kernels.memory import same_floats
-from alphabet_cpu.weights import ModelWeights, fold_and_pack
+from alphabet_cpu.weights import ModelWeights, fold_and_select
 from alphabet_cpu.workers import one_torch_thread
 
 
 class CpuRuntime(FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` returns the logits of `model`, without gradients.
 
-    Changes of the model's parameters are seen at the next call. `path(...)` says which implementation runs a call, and
+    `describe(...)` returns what the head reads. Changes of the model's parameters are seen at the next call. `path(...)` says which implementation runs a call, and
     why it is not the fused one.
     """
 
@@ -32,19 +32,35 @@ class CpuRuntime(FusedRuntime):
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
+        return torch.from_numpy(self._run(values, observed, valid).logits).float()
+
+    @torch.no_grad()
+    def describe(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """The descriptor (B, banks, M, 7) of values (B, T, C): all that the head reads."""
+        if self.fallback_reason(values, time_delta) is not None:
+            return self.model.describe(values, time_delta=time_delta, observed=observed, valid=valid)
+        return torch.from_numpy(self._run(values, observed, valid).descriptor).float()
+
+    def _run(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Outputs:
         model = self.model
         with one_torch_thread() as threads:
             sequence = read_sequence(
                 values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
             )
-            outputs = run_batch(read_batch(sequence), self._fresh_weights(), threads)
-            return torch.from_numpy(outputs.logits).float()
+            return run_batch(read_batch(sequence), self._fresh_weights(), threads)
 
     def _fresh_weights(self) -> ModelWeights:
         """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed."""
         tensors = [t if t.is_contiguous() else t.contiguous() for t in list_tensors(list_modules(self.model))]
         table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in tensors])
         if self._weights is None or not same_floats(table, self._folded_from):
-            self._weights = fold_and_pack(self.model)
+            self._weights = fold_and_select(self.model)
             self._folded_from = torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
         return self._weights

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
-from alphabet_core.fused import Folded, FoldedBank, fold
+from alphabet_core.fused import FixedFrame, Folded, FoldedBank, fold
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -68,6 +68,42 @@ def fold_and_pack(model: Alphabet) -> ModelWeights:
     """A model's weights as they are now, for kernels that need no gradients."""
     folded = arrange(fold(model), model.config.modes)
     return pack(model, [tensor.detach().numpy() for tensor in folded.parts()])
+
+
+def fold_and_select(model: Alphabet) -> ModelWeights:
+    """The same for `run_tiles`, which selects instead of multiplying where features are paired."""
+    return pack_pairs(model) if has_paired_features(model) else fold_and_pack(model)
+
+
+def has_paired_features(model: Alphabet) -> bool:
+    """Whether both frames are fixed and the identity, so that features m and M + m are all that drives mode m."""
+    identity = torch.eye(model.config.width)
+    return model.config.modes % LANES == 0 and all(
+        isinstance(bank.frame, FixedFrame) and torch.equal(bank.frame.columns_matrix, identity)
+        for bank in model.banks()
+    )
+
+
+def pack_pairs(model: Alphabet) -> ModelWeights:
+    """The weights of a model with paired features: rows of features are put into the order of the states."""
+    folded, modes = fold(model), model.config.modes
+
+    def arrange_pairs(bank: FoldedBank) -> list[Tensor]:
+        taps = torch.cat((bank.taps, bank.bias.unsqueeze(1)), dim=1).mT  # (6, D)
+        real, imaginary = bank.drive.split(modes, dim=0)  # of the features that are real parts, and imaginary ones
+        own = torch.cat((real[:, :modes].diagonal(), imaginary[:, modes:].diagonal()))
+        other = torch.cat((imaginary[:, :modes].diagonal(), real[:, modes:].diagonal()))
+        return [taps, torch.stack((own, other)), bank.transition]
+
+    parts = [
+        folded.project.mT, *arrange_pairs(folded.direct), folded.synthesis.diagonal(), folded.through,
+        *arrange_pairs(folded.cascaded),
+    ]  # fmt: skip
+    packed = torch.cat([_interleave(part, modes).flatten() for part in parts]).detach().numpy().astype(np.float32)
+    buffer: Floats = allocate(packed.size)
+    buffer[:] = packed
+    sizes, arrays = with_head(model, buffer)
+    return ModelWeights(sizes._replace(paired=True), arrays)
 
 
 def _pad(tensor: Tensor, axis: int) -> Tensor:

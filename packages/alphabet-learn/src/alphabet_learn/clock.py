@@ -12,6 +12,8 @@ from alphabet_learn.errors import LearnError
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+UNIT_TOLERANCE = 1e-6  # as near as that, a token is at its place on a grid: the model snaps to it anyway
+
 
 def read_clock(times: object, given: Counts, lengths: Counts) -> Doubles:
     """Elapsed time (N, T) since each series' first token, non-decreasing; padding repeats the last.
@@ -67,6 +69,18 @@ def merge_instants(
     merged_clock = np.repeat(clock[:, -1:], merged_valid.shape[1], axis=1)
     merged_clock[merged_valid] = clock[begins]
     return merged_values, merged_observed, merged_clock, merged_lengths
+
+
+def median_step(times: Doubles) -> float:
+    """The median of all positive steps of clocks (N, T), a model's unit of time; 1 if there is none."""
+    steps = np.diff(times, axis=1)
+    return float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+
+
+def counts_tokens(times: Doubles, valid: Flags | None) -> bool:
+    """Whether every valid token of clocks (N, T) is one unit after the one before, so that counting is reading them."""
+    near = np.abs(times - times[:, :1] - np.arange(times.shape[1])) <= UNIT_TOLERANCE
+    return bool((near if valid is None else near | ~valid).all())
 
 
 def first_step(steps: Doubles) -> Doubles:

@@ -2,6 +2,7 @@
 
 The model, forward and backward side by side, one operation per module, in the order of Algorithm 1:
 lift            values to features, five taps and SiLU, and the norm's scale; `project_bwd`, `lift_bwd`
+frames          from features to the modes' drives and back, by products or by selection
 scan            the modes' recurrence; `scan_bwd`, the adjoint recurrence
 synthesis       from the direct bank's states to the features of the cascaded bank; `feedthrough_bwd`
 moments         energies and lag products, the descriptor and the logits; `descriptor_bwd`

@@ -10,6 +10,7 @@ from alphabet_core.fused import LIFT_REACH
 
 from alphabet_cpu.compiling import kernel
 from alphabet_cpu.kernels.arithmetic import allocate, clear, copy
+from alphabet_cpu.kernels.frames import drive_modes, return_modes
 from alphabet_cpu.kernels.layout import (
     Batch,
     Floats,
@@ -24,7 +25,6 @@ from alphabet_cpu.kernels.layout import (
 from alphabet_cpu.kernels.lift import Lifted, lift, project
 from alphabet_cpu.kernels.memory import claim, publish, wait_until
 from alphabet_cpu.kernels.moments import condition_sums, correlate, read_head
-from alphabet_cpu.kernels.products import Rows, multiply_rows
 from alphabet_cpu.kernels.scan import HISTORY, scan
 from alphabet_cpu.kernels.synthesis import synthesize
 
@@ -107,7 +107,7 @@ def run_tiles(sizes, weights, batch, outputs, handover):
             around = Tokens(tokens.first - LIFT_REACH, start - LIFT_REACH, tokens.count + 2 * LIFT_REACH)
             project(batch.values, around, length, sizes, folded.project, valid, projected)
             lift(projected, LIFT_REACH, tokens, sizes, direct.taps, valid, lifted, False)
-            multiply_rows(Rows(features, 0, width), direct.drive, Rows(drive, 0, columns), tokens.count)
+            drive_modes(features, direct.drive, drive, tokens.count, sizes)
             if split:
                 wait_until(counters, DIRECT, piece)
             copy(before.direct, 0, states, 0, history)
@@ -119,9 +119,7 @@ def run_tiles(sizes, weights, batch, outputs, handover):
             if split:
                 publish(counters, DIRECT, piece + 1)
 
-            multiply_rows(
-                Rows(states, history, columns), folded.synthesis, Rows(stream, look_back, width), tokens.count
-            )
+            return_modes(states, history, folded.synthesis, stream, look_back, tokens.count, sizes)
             synthesize(lifted, tokens, width, folded.through, valid, stream, LOOK_BACK)
             if split:
                 wait_until(counters, STREAM, piece)
@@ -139,7 +137,7 @@ def run_tiles(sizes, weights, batch, outputs, handover):
                 clear(stream, (LOOK_BACK + tokens.count) * width, (LOOK_BACK + LIFT_REACH + tokens.count) * width)
             tokens = Tokens(row * length + done, done, ready - done)
             lift(stream, LOOK_BACK + done - start, tokens, sizes, cascaded.taps, valid, lifted, False)
-            multiply_rows(Rows(features, 0, width), cascaded.drive, Rows(drive, 0, columns), tokens.count)
+            drive_modes(features, cascaded.drive, drive, tokens.count, sizes)
             if split:
                 wait_until(counters, CASCADED, piece)
             copy(before.cascaded, 0, states, 0, history)

@@ -30,19 +30,23 @@ class Sizes(NamedTuple):
 
     channels, features: C and D of the model
     width, columns: D, and the real and imaginary parts of M modes, both rounded up to whole lanes
+    paired: whether every mode is driven by two features of its own, which lie as its two parts do; then there is
+        nothing to multiply with a matrix
     """
 
     channels: int
     features: int
     width: int
     columns: int
+    paired: bool = False
 
 
 class BankWeights(NamedTuple):
     """One bank's folded weights, flat.
 
     taps (6, width): the lift's five taps and its bias
-    drive (width, columns): from lifted features to what enters the recurrence
+    drive (width, columns): from lifted features to what enters the recurrence; (2, columns) if features are paired:
+        what a part takes of its own feature, and of its partner's
     transition (columns,): what the states are multiplied with from token to token
     """
 
@@ -55,7 +59,8 @@ class FoldedWeights(NamedTuple):
     """The folded weights of both banks and of what is around them, flat; or their gradients, in the same shapes.
 
     project (channels, width): from values to features
-    synthesis (columns, width), through (width,): from states, and from normed features, to the cascaded bank's input
+    synthesis (columns, width), through (width,): from states, and from normed features, to the cascaded bank's input;
+        if features are paired the synthesis is (width,)
     """
 
     project: Any
@@ -132,20 +137,26 @@ def is_masked(mask, token):
 
 
 @kernel
+def count_drive(sizes):
+    """How many numbers lead from a bank's features to its drive."""
+    return sizes.columns * (2 if sizes.paired else sizes.width)
+
+
+@kernel
 def view_bank(packed, start, sizes):
     """One bank's weights, which begin at `start` of the packed array."""
     drive = start + (TAPS + 1) * sizes.width
-    transition = drive + sizes.width * sizes.columns
+    transition = drive + count_drive(sizes)
     return BankWeights(packed[start:drive], packed[drive:transition], packed[transition : transition + sizes.columns])
 
 
 @kernel
 def unpack(packed, sizes):
     """Views of the packed weights, or of gradients that are packed alike; each is a whole number of lanes."""
-    bank = (TAPS + 1) * sizes.width + (sizes.width + 1) * sizes.columns
+    bank = (TAPS + 1) * sizes.width + count_drive(sizes) + sizes.columns
     direct = sizes.channels * sizes.width
     synthesis = direct + bank
-    through = synthesis + sizes.columns * sizes.width
+    through = synthesis + sizes.width * (1 if sizes.paired else sizes.columns)
     cascaded = through + sizes.width
     return FoldedWeights(
         packed[:direct],
@@ -157,6 +168,6 @@ def unpack(packed, sizes):
 
 
 def count_packed(sizes: Sizes) -> int:
-    """How many numbers the packed weights are."""
-    _, _, width, columns = sizes
+    """How many numbers the packed weights of a model are whose features are not paired."""
+    width, columns = sizes.width, sizes.columns
     return (sizes.channels + 2 * (TAPS + 1) + 1) * width + (3 * width + 2) * columns

@@ -1,0 +1,131 @@
+"""Random banks: ALPHABET models that nobody trains, drawn for one view of the training series."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from alphabet_core import Alphabet, AlphabetConfig, adapt_lifts, value_checks
+from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, FixedFrame
+from alphabet_cpu import CpuRuntime
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alphabet_learn.clock import counts_tokens
+from alphabet_learn.recipe import Recipe, View
+from alphabet_learn.series import Series
+from alphabet_learn.standardizing import Scaler, fit_scaler
+from alphabet_learn.views import look
+
+Floats = NDArray[np.float32]
+TOKENS_AT_ONCE = 1 << 21  # of a call, where nothing grows with the length; the reference keeps every state
+TOKENS_AT_ONCE_BY_REFERENCE = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """One view with what it takes to see series through it: its scaler, its unit of time, and its banks."""
+
+    view: View
+    scaler: Scaler
+    unit: float
+    banks: tuple[Alphabet, ...]
+
+    def see(self, series: Series) -> Series | None:
+        """The view of every series, standardized, its clock in tokens of the view; None where it has no token."""
+        seen = look(series, self.view)
+        if seen is None:
+            return None
+        times = None if seen.times is None else seen.times / (self.unit * self.view.span)
+        if times is not None and counts_tokens(times, seen.valid):
+            times = None
+        return replace(self.scaler(seen), times=times)
+
+    def describe(self, series: Series) -> Iterator[Floats]:
+        """What each bank's head would read, (N, coordinates); zero where a series has no token in this view."""
+        seen = self.see(series)
+        for bank in self.banks:
+            if seen is None:
+                yield np.zeros((series.count, count_coordinates(bank)), np.float32)
+            else:
+                yield describe(bank, seen)
+
+
+def draw_lens(view: View, series: Series, recipe: Recipe, *, unit: float, seed: int) -> Lens | None:
+    """A view with random banks, adapted to the training series; None if these are too short for it."""
+    seen = look(series, view)
+    if seen is None or (view.span > 1 and series.length < 2):
+        return None
+    empty = Lens(view, fit_scaler(seen), unit, ())
+    prepared = empty.see(series)
+    assert prepared is not None
+    length = longest(prepared)
+    seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(recipe.banks_per_view)]
+    return replace(empty, banks=tuple(draw_bank(prepared, recipe, length=length, seed=each) for each in seeds))
+
+
+def longest(series: Series) -> float:
+    """The longest series' duration, in tokens."""
+    if series.times is None:
+        return float(series.lengths.max())
+    return float(series.times.max()) + 1.0
+
+
+def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Alphabet:
+    """A random model whose features m and M + m alone drive mode m, each reading one channel, its lifts adapted to the series.
+
+    Poles: decay logarithmically uniform from 1 / length, frequency from pi / length.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    modes, channels = recipe.modes, series.channels
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        model = Alphabet(AlphabetConfig(channels=channels, width=2 * modes, modes=modes, outputs=1))
+        channel = torch.randint(channels, (2 * modes,), generator=draw)  # that each feature reads
+        model.project.weight.zero_()
+        model.project.weight[torch.arange(2 * modes), channel] = torch.randn(2 * modes, generator=draw)
+        for bank in model.banks():
+            bank.frame = FixedFrame(torch.eye(2 * modes))
+            bank.norm.gain.fill_(recipe.gain)
+            lowest = min(max(1.0 / length, 1.1 * DECAY_MIN), 1.0)
+            share = (_spread(lowest, DECAY_MAX, modes, draw) - DECAY_MIN) / (DECAY_MAX - DECAY_MIN)
+            bank.poles.raw_decay.copy_(share.clamp(max=1.0 - 1e-6).logit())
+            turns = _spread(min(1.0 / length, 0.5), recipe.highest_frequency, modes, draw)
+            bank.poles.raw_frequency.copy_(turns.atanh())
+        assert model.synthesis is not None
+        model.synthesis.scale.fill_(recipe.synthesis / recipe.gain)
+        model.synthesis.feedthrough.fill_(1.0)
+        adapt_lifts(model, series.tensor(), seed=seed, sharpness=recipe.sharpness, **series.side_inputs())
+    return model.requires_grad_(False).eval()
+
+
+def _spread(low: float, high: float, count: int, draw: torch.Generator) -> Tensor:
+    """Numbers (count,) from low to high whose logarithms are uniform."""
+    return torch.exp(math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count, generator=draw))
+
+
+def describe(bank: Alphabet, series: Series) -> Floats:
+    """The flat descriptor (N, 14 M) of series by one bank; each row depends on its own series alone."""
+    runtime, side_inputs = CpuRuntime(bank), series.side_inputs()
+    tokens = TOKENS_AT_ONCE if series.times is None else TOKENS_AT_ONCE_BY_REFERENCE
+    rows = max(1, tokens // series.length)
+    found = np.empty((series.count, count_coordinates(bank)), np.float32)
+    for start in range(0, series.count, rows):
+        part = slice(start, start + rows)
+        masks = {name: tensor[part] for name, tensor in side_inputs.items()}
+        with value_checks(False):  # a Series was checked when it was read
+            found[part] = runtime.describe(series.tensor()[part], **masks).flatten(1).numpy()
+    return found
+
+
+def count_coordinates(bank: Alphabet) -> int:
+    """How many numbers describe a series by one bank."""
+    return len(bank.banks()) * bank.config.modes * (1 + 2 * len(bank.config.lags))
+
+
+def poles_of(bank: Alphabet) -> NDArray[np.complex128]:
+    """The poles (2, M) of a bank, per token of its view; each has seven consecutive coordinates."""
+    return np.stack([part.poles.values().detach().numpy() for part in bank.banks()]).astype(np.complex128)
+
+
+assert math.pi == FREQUENCY_MAX  # `turns` above are in units of it
