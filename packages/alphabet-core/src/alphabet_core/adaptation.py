@@ -112,8 +112,9 @@ def _adapt_lift(lift: Lift, features: Tensor, chosen: _Chosen, sharpness: tuple[
     spread = filtered.std(dim=0, correction=0)
     # A filter that never moves on these series, such as one of a constant signal, keeps its scale.
     scale = torch.where(spread > 1e-6, wanted / spread, 1.0)
-    position = (_uniform(lift.bias, 0.0, 1.0, draw) * (len(filtered) - 1)).long()
-    quantile = (filtered * scale).sort(dim=0).values.gather(0, position.unsqueeze(0)).squeeze(0)
+    # The value at a random token is a random quantile, without sorting.
+    token = (_uniform(lift.bias, 0.0, 1.0, draw) * len(filtered)).long().clamp(max=len(filtered) - 1)
+    quantile = filtered.gather(0, token.unsqueeze(0)).squeeze(0) * scale
     lift.kernel.copy_(kernel * scale.unsqueeze(1))
     lift.bias.copy_(-quantile)
 

@@ -17,8 +17,8 @@ from alphabet_cpu.workers import one_torch_thread
 class CpuRuntime(FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` returns the logits of `model`, without gradients.
 
-    `describe(...)` returns what the head reads. Changes of the model's parameters are seen at the next call. `path(...)` says which implementation runs a call, and
-    why it is not the fused one.
+    `describe(...)` returns what the head reads. Changes of the model's parameters are seen at the next call.
+    `path(...)` says which implementation runs a call, and why it is not the fused one.
     """
 
     def __init__(self, model: Alphabet) -> None:

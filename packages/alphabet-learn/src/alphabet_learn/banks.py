@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -45,11 +46,16 @@ class Lens:
     def describe(self, series: Series) -> Iterator[Floats]:
         """What each bank's head would read, (N, coordinates); zero where a series has no token in this view."""
         seen = self.see(series)
-        for bank in self.banks:
+        for runtime in self._runtimes:
             if seen is None:
-                yield np.zeros((series.count, count_coordinates(bank)), np.float32)
+                yield np.zeros((series.count, count_coordinates(runtime.model)), np.float32)
             else:
-                yield describe(bank, seen)
+                yield describe(runtime, seen)
+
+    @cached_property
+    def _runtimes(self) -> tuple[CpuRuntime, ...]:
+        """The banks' runtimes, which fold their weights once."""
+        return tuple(CpuRuntime(bank) for bank in self.banks)
 
 
 def draw_lens(view: View, series: Series, recipe: Recipe, *, unit: float, seed: int) -> Lens | None:
@@ -73,7 +79,7 @@ def longest(series: Series) -> float:
 
 
 def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Alphabet:
-    """A random model whose features m and M + m alone drive mode m, each reading one channel, its lifts adapted to the series.
+    """A random model, its lifts adapted to the series: features m and M + m, each reading one channel, drive mode m.
 
     Poles: decay logarithmically uniform from 1 / length, frequency from pi / length.
     """
@@ -104,9 +110,9 @@ def _spread(low: float, high: float, count: int, draw: torch.Generator) -> Tenso
     return torch.exp(math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count, generator=draw))
 
 
-def describe(bank: Alphabet, series: Series) -> Floats:
+def describe(runtime: CpuRuntime, series: Series) -> Floats:
     """The flat descriptor (N, 14 M) of series by one bank; each row depends on its own series alone."""
-    runtime, side_inputs = CpuRuntime(bank), series.side_inputs()
+    bank, side_inputs = runtime.model, series.side_inputs()
     tokens = TOKENS_AT_ONCE if series.times is None else TOKENS_AT_ONCE_BY_REFERENCE
     rows = max(1, tokens // series.length)
     found = np.empty((series.count, count_coordinates(bank)), np.float32)

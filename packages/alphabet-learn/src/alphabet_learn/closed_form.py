@@ -1,8 +1,8 @@
 """ClosedForm: random banks, nothing trained, and an affine head in closed form.
 
 Series that are the same, with the same target, are one row with the sum of their weights, and rows lie in an order
-that depends on their content alone. So a weight of two is the same as a repetition, and the order of the training series
-does not matter: for the banks that are drawn, for leave-one-out, and for the head.
+that depends on their content alone. So a weight of two is the same as a repetition, and the order of the training
+series does not matter: for the banks that are drawn, for leave-one-out, and for the head.
 """
 
 import hashlib
