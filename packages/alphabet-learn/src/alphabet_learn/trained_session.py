@@ -13,10 +13,12 @@ from alphabet_learn.trained_fitting import Flags, Member, Plan, fit_member
 FEWEST_TO_SPLIT = 5  # of fewer series none is set aside for validation
 UNVALIDATED_EPOCHS = 50  # how long a model is then trained
 FEWEST_EPOCHS = 10  # a size that the budget allows less is left out
-# Nominal speed, that of two cores with AVX2: a training step, and what it does per multiplication of a token.
-SECONDS_PER_STEP = 1e-3
-SECONDS_PER_PRODUCT = 1.5e-10
-REFERENCE_FACTOR = 20.0  # how much longer the reference takes, which runs irregular times
+# Nominal speed, measured on two cores with AVX2: the time of a training step, of a token in it, and of each of the
+# products that a token takes; and how much longer a token takes by the reference, which runs irregular times.
+SECONDS_PER_STEP = 4e-3
+SECONDS_PER_TOKEN = 2.5e-7
+SECONDS_PER_PRODUCT = 6e-11
+REFERENCE_FACTOR = 70.0
 
 
 class Session:
@@ -100,8 +102,9 @@ def epoch_seconds(plan: Plan, size: tuple[int, int]) -> float:
     series, length, channels = plan.examples.values.shape
     # The projection, two lifts of five taps, two frames and a synthesis, two scans with their moments.
     products = width * (channels + 10 + 6 * modes) + 60 * modes
-    kernels = series * length * products * SECONDS_PER_PRODUCT * (1.0 if plan.fused else REFERENCE_FACTOR)
-    return kernels + math.ceil(series / plan.recipe.batch_size) * SECONDS_PER_STEP
+    token = SECONDS_PER_TOKEN + products * SECONDS_PER_PRODUCT
+    steps: int = -(-series // plan.recipe.batch_size)
+    return series * length * token * (1.0 if plan.fused else REFERENCE_FACTOR) + steps * SECONDS_PER_STEP
 
 
 class Progress:
