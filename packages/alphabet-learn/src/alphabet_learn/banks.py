@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, adapt_lifts, value_checks
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, FixedFrame
 from alphabet_cpu import CpuRuntime
+from alphabet_cpu.workers import one_torch_thread
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -57,6 +59,10 @@ class Lens:
         """The banks' runtimes, which fold their weights once."""
         return tuple(CpuRuntime(bank) for bank in self.banks)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: a copy or a pickle makes its own runtimes."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
 
 def draw_lens(view: View, series: Series, recipe: Recipe, *, unit: float, seed: int) -> Lens | None:
     """A view with random banks, adapted to the training series; None if these are too short for it."""
@@ -85,23 +91,35 @@ def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Al
     """
     draw = torch.Generator().manual_seed(seed)
     modes, channels = recipe.modes, series.channels
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = Alphabet(AlphabetConfig(channels=channels, width=2 * modes, modes=modes, outputs=1))
+    model = make_bank(recipe, channels)
+    # One thread, so that sums over the series are rounded alike, however many there are.
+    with one_torch_thread(), torch.no_grad():
         channel = torch.randint(channels, (2 * modes,), generator=draw)  # that each feature reads
         model.project.weight.zero_()
         model.project.weight[torch.arange(2 * modes), channel] = torch.randn(2 * modes, generator=draw)
         for bank in model.banks():
-            bank.frame = FixedFrame(torch.eye(2 * modes))
-            bank.norm.gain.fill_(recipe.gain)
             lowest = min(max(1.0 / length, 1.1 * DECAY_MIN), 1.0)
             share = (_spread(lowest, DECAY_MAX, modes, draw) - DECAY_MIN) / (DECAY_MAX - DECAY_MIN)
             bank.poles.raw_decay.copy_(share.clamp(max=1.0 - 1e-6).logit())
             turns = _spread(min(1.0 / length, 0.5), recipe.highest_frequency, modes, draw)
             bank.poles.raw_frequency.copy_(turns.atanh())
+        adapt_lifts(model, series.tensor(), seed=seed, sharpness=recipe.sharpness, **series.side_inputs())
+    return model
+
+
+def make_bank(recipe: Recipe, channels: int) -> Alphabet:
+    """A model with what the recipe fixes; its projection, its poles and its lifts are still to be set."""
+    modes = recipe.modes
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        model = Alphabet(AlphabetConfig(channels=channels, width=2 * modes, modes=modes, outputs=1))
+        for bank in model.banks():
+            bank.frame = FixedFrame(torch.eye(2 * modes))
+            bank.norm.gain.fill_(recipe.gain)
         assert model.synthesis is not None
         model.synthesis.scale.fill_(recipe.synthesis / recipe.gain)
         model.synthesis.feedthrough.fill_(1.0)
-        adapt_lifts(model, series.tensor(), seed=seed, sharpness=recipe.sharpness, **series.side_inputs())
+        model.head.weight.zero_()  # type: ignore[operator]  # nobody reads this head
+        model.head.bias.zero_()  # type: ignore[operator]
     return model.requires_grad_(False).eval()
 
 
