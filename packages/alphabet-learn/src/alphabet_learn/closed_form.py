@@ -8,6 +8,7 @@ series does not matter: for the banks that are drawn, for leave-one-out, and for
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,19 +158,23 @@ def draw_lenses(series: Series, recipe: Recipe, *, seed: int) -> tuple[Lens, ...
 
 
 def merge_duplicates(series: Series, problem: Problem) -> tuple[Series, Problem]:
-    """The distinct series with a positive weight, in the order of their digests; weights are summed, with mean 1."""
-    parts = [part for part in (series.values, series.observed, series.valid, series.times) if part is not None]
-    digests = [
-        hashlib.blake2b(b"".join(part[i].tobytes() for part in parts) + problem.targets[i].tobytes(), digest_size=16)
-        for i in range(series.count)
-    ]
-    rows: dict[bytes, int] = {}
-    weights: dict[bytes, float] = {}
-    for i, digest in enumerate(each.digest() for each in digests):
-        if problem.weights[i] > 0:
-            rows.setdefault(digest, i)
-            weights[digest] = weights.get(digest, 0.0) + float(problem.weights[i])
+    """The distinct series with a positive weight, in the order of their digests; weights are summed, with mean 1.
+
+    Times are digested behind everything else, so that their unit does not change the order.
+    """
+    parts = [part for part in (series.values, series.observed, series.valid, problem.targets) if part is not None]
+    rows: dict[tuple[bytes, bytes], int] = {}
+    weights: dict[tuple[bytes, bytes], float] = {}
+    for i in np.flatnonzero(problem.weights > 0):
+        content = _digest(*(part[i] for part in parts))
+        key = content, b"" if series.times is None else _digest(series.times[i])
+        rows.setdefault(key, int(i))
+        weights[key] = weights.get(key, 0.0) + float(problem.weights[i])
     order = sorted(rows)
-    places = np.array([rows[digest] for digest in order])
-    summed = np.array([weights[digest] for digest in order])
+    places = np.array([rows[key] for key in order])
+    summed = np.array([weights[key] for key in order])
     return series.take(places), Problem(problem.kind, problem.targets[places], summed / summed.mean())
+
+
+def _digest(*arrays: NDArray[Any]) -> bytes:
+    return hashlib.blake2b(b"".join(array.tobytes() for array in arrays), digest_size=16).digest()

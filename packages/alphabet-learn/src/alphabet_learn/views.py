@@ -14,7 +14,7 @@ def look(series: Series, view: View) -> Series | None:
 
     A channel's change is observed where both tokens are, an average where any of its tokens is. A series of one token
     has no change: none of its tokens is valid in that view. Times stay in the unit that they have: a token that stands
-    for several has the instant of the last of them.
+    for several has the instant of the first of them, so that a regular clock stays regular.
     """
     if view.kind == "values":
         return series
@@ -43,14 +43,14 @@ def _averages(series: Series, span: int) -> Series:
     missing = _missing(series.valid, series.observed)
     if missing is None and series.length % span == 0:
         values = series.values.reshape(series.count, blocks, span, series.channels).mean(axis=2)
-        return Series(values, None, None, _last(series.times, span))
+        return Series(values, None, None, _first(series.times, span))
     present = np.ones((1, series.length, 1), np.bool_) if missing is None else ~missing
     present = np.broadcast_to(present, series.values.shape)
     counts = _sum_blocks(present.astype(np.float32), span)
     values = _sum_blocks(np.where(present, series.values, np.float32(0.0)), span) / np.maximum(counts, 1)
     observed = None if series.observed is None else counts > 0
     valid = None if series.valid is None else series.valid[:, ::span]
-    return replace(series, values=values, observed=observed, valid=valid, times=_last(series.times, span))
+    return replace(series, values=values, observed=observed, valid=valid, times=_first(series.times, span))
 
 
 def _missing(valid: NDArray[np.bool_] | None, observed: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -65,8 +65,5 @@ def _sum_blocks(array: NDArray[np.float32], span: int) -> NDArray[np.float32]:
     return sums
 
 
-def _last(times: NDArray[np.float64] | None, span: int) -> NDArray[np.float64] | None:
-    if times is None:
-        return None
-    places = np.minimum(np.arange(span - 1, times.shape[1] + span - 1, span), times.shape[1] - 1)
-    return times[:, places]
+def _first(times: NDArray[np.float64] | None, span: int) -> NDArray[np.float64] | None:
+    return None if times is None else times[:, ::span]

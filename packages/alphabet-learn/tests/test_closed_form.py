@@ -1,0 +1,179 @@
+"""The closed form: repeats and weights, masks and times, lengths down to one token, memory in both regimes."""
+
+import numpy as np
+import pytest
+import torch
+from alphabet_learn.banks import poles_of
+from alphabet_learn.closed_form import ClosedForm, merge_duplicates
+from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values
+from alphabet_learn.recipe import RECIPE, Recipe, View
+from alphabet_learn.series import Series, read_series
+
+SMALL = Recipe(banks_per_view=1, modes=16)
+
+
+def make_waves(count=24, length=40, channels=1, seed=0):
+    """Slow and fast waves of random phase in noise, and which of the two each is."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 2
+    phase = rng.uniform(0, 2 * np.pi, (count, channels, 1))
+    waves = np.sin(phase + np.arange(length) * np.where(labels, 0.9, 0.4)[:, None, None])
+    return waves + 0.3 * rng.standard_normal(waves.shape), labels
+
+
+def fit(values, labels, *, recipe=SMALL, times=None, seed=0, weights=None):
+    series = read_series(values, times=times)
+    _, problem = encode_classes(labels, weights, balanced=False)
+    engine = ClosedForm(recipe)
+    engine.fit(series, problem, seed=seed)
+    return engine, series
+
+
+def test_the_recipe_is_the_one_that_was_frozen_before_its_confirmation():
+    assert RECIPE.digest() == "7fc1776668fe54e3d8be87eddff802abe5347f2a776666276f756db76e102ac4"
+
+
+def test_waves_are_told_apart():
+    values, labels = make_waves()
+    engine, _ = fit(values, labels)
+    unseen, truth = make_waves(60, seed=1)
+    found = engine.scores(read_series(unseen))[:, 0] > 0
+    assert (found == truth).mean() > 0.95
+    probabilities = engine.probabilities(read_series(unseen))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert ((probabilities[:, 1] > 0.5) == found).all()
+
+
+def test_scores_are_the_intercept_and_a_sum_over_standardized_coordinates():
+    values, labels = make_waves(channels=2)
+    engine, series = fit(values, labels)
+    coordinates = engine.describe(series)
+    assert coordinates.shape == (24, engine.coordinates)
+    expected = engine.head.intercept + coordinates @ engine.head.weights
+    np.testing.assert_allclose(engine.scores(series), expected, rtol=0, atol=1e-9)
+
+
+def test_a_weight_of_two_is_a_repetition_and_zero_is_absence():
+    values, labels = make_waves()
+    weights = np.ones(24)
+    weights[:4], weights[4:7] = 2.0, 0.0
+    kept = np.r_[0:4, 0:4, 7:24][::-1]  # in another order
+    weighted, _ = fit(values, labels, weights=weights)
+    repeated, _ = fit(values[kept], labels[kept])
+    unseen = read_series(make_waves(10, seed=2)[0])
+    np.testing.assert_allclose(weighted.scores(unseen), repeated.scores(unseen), rtol=1e-9, atol=1e-12)
+
+
+def test_merging_keeps_series_of_the_same_values_with_other_targets_apart():
+    values = np.ones((4, 5, 1), np.float32)
+    _, problem = encode_classes(np.array([0, 1, 1, 0]), None, balanced=False)
+    series, merged = merge_duplicates(Series(values), problem)
+    assert series.count == 2
+    assert sorted(merged.targets[:, 0]) == [0.0, 1.0]
+    np.testing.assert_allclose(merged.weights, 1.0)
+
+
+def test_threads_do_not_matter_and_seeds_do():
+    values, labels = make_waves()
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(fit(values, labels)[0])
+    finally:
+        torch.set_num_threads(before)
+    other, _ = fit(values, labels, seed=1)
+    poles = [[poles_of(bank) for lens in engine.lenses for bank in lens.banks] for engine in (*found, other)]
+    assert all(np.array_equal(a, b) for a, b in zip(poles[0], poles[1], strict=True))
+    assert not np.array_equal(poles[0][0], poles[2][0])
+    unseen = read_series(make_waves(10, seed=2)[0])
+    np.testing.assert_allclose(found[0].scores(unseen), found[1].scores(unseen), rtol=1e-9, atol=1e-12)
+
+
+def test_the_users_random_numbers_are_left_alone():
+    values, labels = make_waves()
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    fit(values, labels)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_padding_and_what_is_missing_never_change_other_series():
+    values, labels = make_waves(channels=2)
+    values[3:, 1, 10:14] = np.nan
+    engine, _ = fit(values, labels)
+    alone = engine.scores(read_series([values[0][:, :25]]))
+    beside = engine.scores(read_series([values[0][:, :25], values[1]]))
+    np.testing.assert_allclose(beside[:1], alone, rtol=1e-5, atol=1e-5)
+
+
+def test_a_regular_clock_is_no_clock():
+    values, labels = make_waves()
+    plain, _ = fit(values[..., :39], labels)  # not a whole number of blocks
+    timed, _ = fit(values[..., :39], labels, times=np.arange(39) * 0.25 + 7.0)
+    unseen = make_waves(6, seed=3)[0]
+    expected = plain.scores(read_series(unseen))
+    np.testing.assert_allclose(timed.scores(read_series(unseen, times=np.arange(40) * 0.25)), expected, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_irregular_times_are_read_by_the_clock():
+    rng = np.random.default_rng(0)
+    labels = np.arange(30) % 2
+    times = [np.sort(rng.uniform(0, 40, 50)) for _ in labels]
+    speeds = np.where(labels, 0.9, 0.4)
+    values = [np.sin(t * speed + rng.uniform(0, 6))[None] for t, speed in zip(times, speeds, strict=True)]
+    engine, series = fit(values, labels, times=times)
+    assert ((engine.scores(series)[:, 0] > 0) == labels).all()
+    assert engine.lenses[0].unit != 1.0
+    # Another unit of time is another number for the same clock.
+    minutes, _ = fit(values, labels, times=[t / 60 for t in times])
+    in_minutes = read_series(values, times=[t / 60 for t in times])
+    np.testing.assert_allclose(minutes.scores(in_minutes), engine.scores(series), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8])
+def test_short_series_are_series(length):
+    rng = np.random.default_rng(0)
+    labels = np.arange(20) % 2
+    values = rng.standard_normal((20, 1, length)) + 3.0 * labels[:, None, None]
+    engine, series = fit(values, labels)
+    assert ((engine.scores(series)[:, 0] > 0) == labels).mean() > 0.9
+    assert np.isfinite(engine.scores(read_series([np.ones(1), np.arange(30.0)]))).all()
+
+
+def test_constant_series_get_the_intercept():
+    engine, series = fit(np.ones((6, 1, 10)), np.arange(6) % 2)
+    np.testing.assert_allclose(engine.scores(series), 0.0, atol=1e-12)
+
+
+def test_more_series_than_coordinates_give_the_same_head():
+    recipe = Recipe(views=(View("values"),), banks_per_view=1, modes=16)
+    values, labels = make_waves(300, 12)
+    engine, series = fit(values, labels, recipe=recipe)
+    assert series.count > engine.coordinates  # by the normal equations
+    _, problem = encode_classes(labels, None, balanced=False)
+    merged, problem = merge_duplicates(series, problem)
+    from alphabet_learn.progress import Progress
+
+    targets = 2.0 * problem.targets - 1.0
+    head, ridge = engine._fit_by_kernel(merged, targets, problem.weights, np.logspace(-3, 5, 17), Progress(False))
+    assert ridge.penalty[0] == engine.penalty
+    np.testing.assert_allclose(
+        engine.describe(series) @ engine.head.weights, engine.describe(series) @ head.weights, atol=1e-6
+    )
+
+
+def test_values_and_several_labels_are_learned():
+    values, labels = make_waves(40, channels=2)
+    series = read_series(values)
+    amplitude = values.std(axis=(1, 2)) + labels
+    regression = ClosedForm(SMALL)
+    regression.fit(series, encode_values(amplitude, None), seed=0)
+    assert np.corrcoef(regression.scores(series)[:, 0], amplitude)[0, 1] > 0.9
+    several = ClosedForm(SMALL)
+    table = np.stack([labels, 1 - labels, labels], axis=1)
+    several.fit(series, encode_multilabel(table, None), seed=0)
+    assert (several.probabilities(series) > 0.5).astype(int).tolist() == table.tolist()
