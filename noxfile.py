@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent
 PINS = ROOT / "audit" / "environments" / "default.txt"
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # The optional parts of packages that the tests exercise.
-EXTRAS = {"alphabet-core": "[plots,onnx]", "alphabet-study": "[ray]"}
+EXTRAS = {"alphabet-core": "[plots,onnx]", "alphabet-learn": "[aeon,onnx,plots]", "alphabet-study": "[ray]"}
 TEST_TOOLS = [
     "aeon", "hypothesis", "import-linter", "onnxruntime", "pytest", "pytest-benchmark", "pytest-xdist", "scipy",
 ]  # fmt: skip
@@ -221,3 +221,12 @@ def bench_study(session: nox.Session) -> None:
     """The study's overhead per fit, the gain of a second worker, and every family's 18 candidates on GunPoint."""
     install(session, *packages(), "pytest", "pytest-benchmark")
     session.run("python", "packages/alphabet-study/bench/study_overhead.py", *session.posargs)
+
+
+@nox.session(name="bench-learn")
+def bench_learn(session: nox.Session) -> None:
+    """alphabet-learn against MiniRocket and others, one thread: `nox -s bench-learn -- OUT.csv --data ROOT`."""
+    install(session, "./packages/alphabet-core", "./packages/alphabet-cpu", "./packages/alphabet-learn[aeon]")
+    arguments = session.posargs or [str(Path(session.create_tmp()) / "learn.csv")]
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    session.run("python", "packages/alphabet-learn/bench/learn_bench.py", *arguments, env=one_thread)

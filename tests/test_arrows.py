@@ -19,6 +19,8 @@ PLANTED = {
     "the audit imports test support": ("alphabet_audit/ledger.py", "alphabet_testing", "Imports point one way"),
     "the study imports the audit": ("alphabet_study/data.py", "alphabet_audit", "Imports point one way"),
     "the audit imports the study": ("alphabet_audit/ledger.py", "alphabet_study", "Imports point one way"),
+    "learn imports the study": ("alphabet_learn/series.py", "alphabet_study", "Imports point one way"),
+    "learn imports the families": ("alphabet_learn/series.py", "alphabet_baselines", "alphabet-learn needs the model"),
     "ptx imports the reference": ("alphabet_ptx/parse.py", "alphabet_core", "alphabet-ptx stands alone"),
     "a runtime looks behind the contract": ("alphabet_cpu/runtime.py", "alphabet_core.grid", "Fused runtimes know"),
     "a runtime looks inside the contract": ("alphabet_cpu/runtime.py", "alphabet_core.fused.graphs", "Fused runtimes"),
