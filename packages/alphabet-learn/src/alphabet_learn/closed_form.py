@@ -75,6 +75,18 @@ class ClosedForm:
         regression = problem.kind == "regression"
         self.calibration = None if regression else fit_calibration(ridge.predictions, problem)
 
+    def fit_coordinates(self, series: Series, *, seed: int) -> None:
+        """Draw the banks and standardize what they measure, without a head: for `describe` alone."""
+        no_targets = Problem("regression", np.zeros((series.count, 0)), np.ones(series.count))
+        series, merged = merge_duplicates(series, no_targets)
+        progress = Progress(self.verbose)
+        self.lenses = draw_lenses(series, self.recipe, seed=seed)
+        rows = self._describe_rows(series, "the only pass", progress)
+        mean, factor = standardize_rows(rows, merged.weights, floor=SMALLEST_SPREAD)
+        progress.end()
+        self.head = Head(mean, factor, np.zeros((len(mean), 0)), np.zeros(0))
+        self.calibration = None
+
     def scores(self, series: Series) -> Doubles:
         """Scores (N, K): of classes, of labels, or the predicted values."""
         head, first = self.head, 0
@@ -106,6 +118,13 @@ class ClosedForm:
         for lens in self.lenses:
             yield from lens.describe(series)
 
+    def _describe_rows(self, series: Series, what: str, progress: Progress) -> Iterator[Floats]:
+        """All coordinates (rows, P), some series at a time."""
+        for start in range(0, series.count, ROWS_AT_ONCE):
+            rows = series.take(np.arange(start, min(start + ROWS_AT_ONCE, series.count)))
+            yield np.concatenate(list(self._coordinates(rows)), axis=1)
+            progress.show(f"ALPHABET: {what}, {start + rows.count:,} of {series.count:,} series")
+
     def _fit_by_kernel(
         self, series: Series, targets: Doubles, weights: Doubles, penalties: Doubles, progress: Progress
     ) -> tuple[Head, Ridge]:
@@ -129,18 +148,12 @@ class ClosedForm:
         self, series: Series, targets: Doubles, weights: Doubles, penalties: Doubles, progress: Progress
     ) -> tuple[Head, Ridge]:
         """The head where coordinates are fewer than series: these pass three times, some at a time."""
-
-        def describe_rows(what: str) -> Iterator[Floats]:
-            for start in range(0, series.count, ROWS_AT_ONCE):
-                rows = series.take(np.arange(start, min(start + ROWS_AT_ONCE, series.count)))
-                yield np.concatenate(list(self._coordinates(rows)), axis=1)
-                progress.show(f"ALPHABET: {what}, {start + rows.count:,} of {series.count:,} series")
-
-        mean, factor = standardize_rows(describe_rows("first of three passes"), weights, floor=SMALLEST_SPREAD)
+        first = self._describe_rows(series, "first of three passes", progress)
+        mean, factor = standardize_rows(first, weights, floor=SMALLEST_SPREAD)
         passes = iter(("second of three passes", "last of three passes"))
 
         def scaled_rows() -> Iterator[Doubles]:
-            return ((block - mean) * factor for block in describe_rows(next(passes)))
+            return ((block - mean) * factor for block in self._describe_rows(series, next(passes), progress))
 
         ridge = fit_gram(scaled_rows, targets, weights, penalties=penalties)
         return Head(mean, factor, ridge.coefficients, ridge.intercept), ridge

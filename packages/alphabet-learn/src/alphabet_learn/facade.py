@@ -1,0 +1,192 @@
+"""Facade: what the three estimators share: reading X and times, a seed, and what they were fitted on."""
+
+# ruff: noqa: N803 - X is scikit-learn's name for the series
+
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from alphabet_learn.closed_form import ClosedForm
+from alphabet_learn.errors import LearnError
+from alphabet_learn.series import Series, read_series
+from alphabet_learn.trained import Trained
+
+
+class Facade(BaseEstimator):  # type: ignore[misc]
+    """An estimator of scikit-learn over an engine.
+
+    After `fit`: engine_; seed_, which with X and y decides everything; channels_in_; length_in_, of the longest
+    training series; timed_, whether times were given; n_features_in_, the length for a matrix X (n, time), else the
+    number of channels; feature_names_in_, if X was a frame whose columns have names.
+    """
+
+    random_state: Any
+    engine_: ClosedForm | Trained
+    seed_: int
+    channels_in_: int
+    length_in_: int
+    timed_: bool
+    n_features_in_: int
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to one file, without pickle; `alphabet_learn.load` reads it."""
+        from alphabet_learn import storage
+
+        check_is_fitted(self, "engine_")
+        storage.save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _read_training(self, data: Any, times: Any) -> Series:
+        """X as series to fit on; what later X are compared with is remembered."""
+        series = read_series(data, times=times)
+        validate_data(self, data, reset=True, skip_check_array=True, ensure_2d=False)  # the names of columns
+        width = _matrix_width(data)
+        self.channels_in_, self.length_in_, self.timed_ = series.channels, series.length, times is not None
+        self.n_features_in_ = series.channels if width is None else width
+        _warn_of_constant_channels(series)
+        return series
+
+    def _read(self, data: Any, times: Any) -> Series:
+        """X as series like those that the estimator was fitted on."""
+        check_is_fitted(self, "engine_")
+        if self.timed_ and times is None:
+            raise LearnError(
+                "The model was fitted with times=, but X comes without: pass times= here too, in the same unit."
+            )
+        if times is not None and not self.timed_:
+            raise LearnError(
+                "times= is given, but the model was fitted without: leave it out, or fit with times= as well."
+            )
+        series = read_series(data, times=times, channels=self.channels_in_)
+        validate_data(self, data, reset=False, skip_check_array=True, ensure_2d=False)
+        width = _matrix_width(data)
+        # One channel and several features, or one token, are what only a matrix gives.
+        on_matrix = self.channels_in_ == 1 and (self.n_features_in_ > 1 or self.length_in_ == 1)
+        if on_matrix and width is not None and width != self.n_features_in_:
+            raise LearnError(
+                f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
+                "input: a matrix has as many time steps as the one in training; series of other lengths are welcome "
+                "as X[:, None, :] or as a list."
+            )
+        return series
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+class Predictor(Facade):
+    """A facade that predicts: its parameters are those of both methods, its fitted engine has scores.
+
+    `kind_` is "classification", "multilabel" or "regression".
+    """
+
+    method: str
+    verbose: bool | None
+    sizes: Any
+    budget_seconds: float | None
+    ensemble: int
+    epochs: int
+    patience: int
+    kind_: str
+
+    def explain(self, X: Any, *, times: Any = None) -> Any:
+        """Contributions to each score that sum to it exactly, by pole; see `alphabet_learn.explaining.Explanation`."""
+        from alphabet_learn import explaining
+
+        return explaining.explain(self, self._read(X, times))
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write a model that takes raw values and gives scores and probabilities or values, for onnxruntime."""
+        from alphabet_learn import onnx_export
+
+        check_is_fitted(self, "engine_")
+        onnx_export.to_onnx(self, path)
+
+    def stream(self) -> Any:
+        """A stream that takes one token at a time and always has a prediction; see `alphabet_learn.streaming`."""
+        from alphabet_learn import streaming
+
+        check_is_fitted(self, "engine_")
+        return streaming.Stream(self)
+
+    def _new_engine(self) -> ClosedForm | Trained:
+        if self.method == "closed_form":
+            return ClosedForm(verbose=self.verbose)
+        if self.method == "trained":
+            return Trained(
+                sizes=self.sizes,
+                budget_seconds=self.budget_seconds,
+                ensemble=_plain(self.ensemble),
+                epochs=_plain(self.epochs),
+                patience=_plain(self.patience),
+                verbose=self.verbose is not False,
+            )
+        raise LearnError(f"method is {self.method!r}: pass 'closed_form' or 'trained'.")
+
+    def _fit_engine(self, series: Series, problem: Any) -> Self:
+        engine, seed = self._new_engine(), self._draw_seed()
+        engine.fit(series, problem, seed=seed)
+        self.engine_, self.seed_, self.kind_ = engine, seed, problem.kind
+        return self
+
+
+def check_axes(data: Any, count: int) -> None:
+    """Refuse an array whose first axis is not that of the targets while another one has just as many entries."""
+    shape = _shape(data)
+    if len(shape) in (2, 3) and shape[0] != count and count in shape[1:]:
+        axis = shape.index(count)
+        raise LearnError(
+            f"Found input variables with inconsistent numbers of samples: {[shape[0], count]}. Axis {axis} of X has as "
+            f"many entries as y, so the axes look swapped: pass np.moveaxis(X, {axis}, 0), and time last."
+        )
+
+
+def _matrix_width(data: Any) -> int | None:
+    """How many time steps a matrix X (n, time) has; None for lists of series and arrays with channels."""
+    shape = _shape(data)
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    """The shape of an array; nothing for lists, whose series may differ in length."""
+    return () if isinstance(data, list | tuple) else np.shape(data)
+
+
+def _plain(count: Any) -> Any:
+    """Python's integer in place of numpy's, which parameter grids are made of."""
+    return count.item() if isinstance(count, np.integer) else count
+
+
+def _warn_of_constant_channels(series: Series) -> None:
+    """One warning for channels that are the same number in all series at all times, or never observed."""
+    present = np.ones((1, 1, 1), np.bool_)
+    if series.valid is not None:
+        present = series.valid[:, :, None]
+    if series.observed is not None:
+        present = present & series.observed
+    lowest = np.min(series.values, axis=(0, 1), where=present, initial=np.inf)
+    highest = np.max(series.values, axis=(0, 1), where=present, initial=-np.inf)
+    constant: NDArray[np.intp] = np.flatnonzero(lowest >= highest)
+    if len(constant) == 0 or series.count * series.length == 1:
+        return
+    first = int(constant[0])
+    found = "never observed" if lowest[first] > highest[first] else f"{lowest[first]:g} in every series at all times"
+    others = f" (and so are {len(constant) - 1} further channels constant)" if len(constant) > 1 else ""
+    warnings.warn(
+        f"Channel {first} of X is {found}{others}, so nothing can be learned from it: leave it out, or check how X was "
+        "read.",
+        UserWarning,
+        stacklevel=4,
+    )
