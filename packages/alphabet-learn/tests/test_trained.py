@@ -2,6 +2,7 @@ import io
 import pickle
 import signal
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis.strategies as st
@@ -9,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, DivergedError, TrainingStep, attribute
-from alphabet_learn import trained_session
+from alphabet_learn import trained_fitting, trained_session
 from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Problem
 from alphabet_learn.series import Series
 from alphabet_learn.trained import Trained
-from alphabet_learn.trained_fitting import WeightedCpuTrainer, fit_member
+from alphabet_learn.trained_fitting import WeightedCpuTrainer, fit_member, one_thread
 from alphabet_learn.trained_session import Progress, choose_validation
 from hypothesis import given
 
@@ -94,6 +95,41 @@ def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(kind):
         ):
             assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
             assert torch.equal(mean, same_mean)
+
+
+@pytest.mark.slow
+def test_long_steps_run_on_all_threads_with_the_same_result():
+    series, labels = waves(64, 800)
+    before, scores = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            engine = fitted(series, classify(labels), sizes=((32, 8),), epochs=2)
+            scores.append(engine.scores(series))
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(*scores)
+
+
+def test_threads_have_their_number_back_whichever_leaves_first():
+    before, entered, left = torch.get_num_threads(), threading.Event(), threading.Event()
+    found = []
+
+    def work():
+        with one_thread():
+            entered.set()
+            left.wait(10)
+        found.append(torch.get_num_threads())
+
+    other = threading.Thread(target=work)
+    with one_thread(), one_thread():
+        other.start()
+        entered.wait(10)
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+    left.set()
+    other.join()
+    assert found == [before]
 
 
 def test_another_seed_gives_another_model_and_the_process_keeps_its_random_numbers():
@@ -199,6 +235,14 @@ def test_the_best_of_the_sizes_by_validation_loss_is_kept():
     chosen = fitted(series, classify(labels), sizes=sizes)
     assert chosen.size == min(alone, key=alone.get)
     assert chosen.members[0].validation_loss == min(alone.values())
+
+
+def test_a_validation_loss_that_leaves_nothing_to_choose_by_ends_the_epochs_and_the_search(monkeypatch):
+    series, labels = waves(24)
+    monkeypatch.setattr(trained_fitting, "SETTLED", 100.0)
+    engine = fitted(series, classify(labels), sizes=((8, 2), (16, 4)))
+    assert (engine.size, engine.members[0].run) == ((8, 2), 1)
+    assert fitted(series, regress(labels[:, None].astype(float))).members[0].run > 1
 
 
 def test_the_budget_limits_epochs_and_leaves_out_sizes_without_reading_a_clock():

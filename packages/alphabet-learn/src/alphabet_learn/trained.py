@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from alphabet_core import RECIPES, Alphabet, Examples, Recipe, mean_descriptor
 from alphabet_cpu import CpuRuntime
-from alphabet_cpu.workers import one_torch_thread
 from torch import Tensor
 
 from alphabet_learn.calibration import Calibration
@@ -21,7 +20,7 @@ from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Doubles, Kind, Problem
 from alphabet_learn.series import Series
 from alphabet_learn.standardizing import Scaler, fit_scaler
-from alphabet_learn.trained_fitting import Flags, Member, Plan
+from alphabet_learn.trained_fitting import Flags, Member, Plan, one_thread
 from alphabet_learn.trained_session import Session, choose_validation
 
 SIZES = ((32, 8), (64, 16))
@@ -35,7 +34,8 @@ UNIT_TOLERANCE = 1e-6  # of a step: the grid takes instants this close for the s
 class Trained:
     """An engine: `fit`, then `scores` and `probabilities`.
 
-    sizes: pairs (width, modes), tried in this order; the one with the lowest validation loss is kept.
+    sizes: pairs (width, modes), tried in this order; the one with the lowest validation loss is kept. A loss of
+    labels below 0.01 is as good as any: it ends the epochs and the search.
     budget_seconds: nominal time for all fits together, two cores assumed; None for no limit. It limits epochs and
     leaves out sizes. A slower machine takes longer for the same result.
     ensemble: how many models of that size, each with its own seed and validation fold, whose scores are averaged.
@@ -120,7 +120,7 @@ class Trained:
         self.target_mean, self.target_deviation = target_mean, target_deviation
         self.kind, self.size = problem.kind, members[0].size
         self.members, self.models = members, [member.model for member in members]
-        with one_torch_thread():  # so that sums are rounded alike, however many threads there are
+        with one_thread():
             self.baseline = [_mean_descriptor(model, examples, seed) for model in self.models]
         self.calibration = None if problem.kind == "regression" else _calibrate(members, problem)
 
@@ -165,6 +165,8 @@ class Trained:
         for size in sizes:
             candidate = session.fit(size, folds[0], seed=seeds[0], dispensable=bool(candidates))
             candidates += [] if candidate is None else [candidate]
+            if candidate is not None and plan.settles(candidate.validation_loss):
+                break
         if not candidates and session.interrupted:
             raise KeyboardInterrupt
         if not candidates:
@@ -174,6 +176,7 @@ class Trained:
         best = min(candidates, key=lambda candidate: candidate.validation_loss)
         further = [session.fit(best.size, fold, seed=s) for fold, s in zip(folds[1:], seeds[1:], strict=True)]
         members = [best, *(member for member in further if member is not None)]
+        session.end(best)
         if session.interrupted:
             warnings.warn(
                 f"Training was interrupted: the estimator keeps the best model so far, {best.size[0]} wide with "

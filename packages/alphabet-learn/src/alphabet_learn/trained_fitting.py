@@ -2,8 +2,8 @@
 
 import math
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,6 @@ from alphabet_core import (
 from alphabet_core.early_stopping import copy_state, restore_state
 from alphabet_core.fused import FusedTrainer
 from alphabet_cpu import CpuRuntime, CpuTrainer
-from alphabet_cpu.workers import one_torch_thread
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -33,10 +32,35 @@ from alphabet_learn.problem import Doubles
 
 Flags = NDArray[np.bool_]
 LOSS_NAMES = {"classification": "cross_entropy", "multilabel": "multilabel", "regression": "mse"}
+SETTLED = 0.01  # a validation loss of labels below this leaves nothing to stop or choose by
 # Steps by the reference, which autograd differentiates, hold a batch's every intermediate; parts of it bound that.
 REFERENCE_MICROBATCH = 16
 
+_threads_lock = threading.Lock()
+_inside, _configured = 0, 1  # callers within `one_thread`, and the number of threads before the first of them
+_depth = threading.local()  # how often a thread has entered it
 _drawing = threading.Lock()  # torch's own random numbers, which a fresh model is drawn from, are one per process
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Set torch to one thread: its sums are then rounded alike everywhere, and small steps do not wait for threads.
+
+    Each thread has the number before back when it leaves, also if it entered while another was inside.
+    """
+    global _inside, _configured
+    with _threads_lock:
+        if _inside == 0:
+            _configured = torch.get_num_threads()
+        _inside, _depth.entered = _inside + 1, getattr(_depth, "entered", 0) + 1
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _threads_lock:
+            _inside, _depth.entered = _inside - 1, _depth.entered - 1
+            if _depth.entered == 0:
+                torch.set_num_threads(_configured)
 
 
 class Weighted(TrainingStep):
@@ -85,6 +109,10 @@ class Plan:
     adapted: bool
     fused: bool
 
+    def settles(self, loss: float) -> bool:
+        """Whether a validation loss is so low that neither further epochs nor another size could visibly improve it."""
+        return self.kind != "regression" and loss < SETTLED
+
     def training(self, rows: Tensor) -> Examples:
         """These rows, with the weights in their targets as `Weighted` reads them."""
         part, weights = self.examples.take(rows), self.weights[rows].unsqueeze(1)
@@ -123,6 +151,10 @@ class Member:
     interrupted: bool
 
 
+class Settled(Exception):  # noqa: N818  not an error
+    """Ends the epochs of a fit whose validation loss is as low as `SETTLED`; its checkpoint is restored."""
+
+
 def fit_member(
     plan: Plan,
     size: tuple[int, int],
@@ -142,17 +174,15 @@ def fit_member(
     train = plan.training(rows[~mask])
     model = draw_model(plan, size, train, seed)
     step, predict, device = make_trainer(plan, model)
-    # The kernels' sums do not depend on the number of threads; the reference's, by torch, do.
-    with nullcontext() if plan.fused else one_torch_thread():
-        if held_out is None:
-            run, loss, interrupted = _fit_unvalidated(step, train.to(device), epochs, seed, on_epoch)
-            best, outputs = run, np.empty((0, model.config.outputs))
-        else:
-            validation = plan.validation(rows[mask]).to(device)
-            best, run, loss, interrupted = _fit_validated(
-                plan, step, predict, train.to(device), validation, epochs, seed, on_epoch
-            )
-            outputs = predict_examples(predict, validation).cpu().numpy()
+    if held_out is None:
+        run, loss, interrupted = _fit_unvalidated(step, train.to(device), epochs, seed, on_epoch)
+        best, outputs = run, np.empty((0, model.config.outputs))
+    else:
+        validation = plan.validation(rows[mask]).to(device)
+        best, run, loss, interrupted = _fit_validated(
+            plan, step, predict, train.to(device), validation, epochs, seed, on_epoch
+        )
+        outputs = predict_examples(predict, validation).cpu().numpy()
     model.to("cpu").eval().requires_grad_(False)
     return Member(model, size, best, run, loss, rows[mask].numpy(), outputs, interrupted)
 
@@ -173,6 +203,8 @@ def _fit_validated(
     def note(epoch: int, _: float, loss: float) -> None:
         losses.append(loss)
         on_epoch(epoch, loss)
+        if plan.settles(loss):
+            raise Settled
 
     try:
         fitted = fit_validated(
@@ -185,11 +217,11 @@ def _fit_validated(
             predict=predict,
             on_epoch=note,
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Settled) as end:
         if not np.isfinite(losses).any():
             raise
         best = int(np.nanargmin(losses))
-        return best + 1, len(losses), losses[best], True
+        return best + 1, len(losses), losses[best], isinstance(end, KeyboardInterrupt)
     return fitted.best_epoch, fitted.epochs, fitted.validation_loss, False
 
 
@@ -224,7 +256,7 @@ def draw_model(plan: Plan, size: tuple[int, int], train: Examples, seed: int) ->
         torch.manual_seed(seed)
         model = Alphabet(config)
     if plan.adapted:
-        with one_torch_thread():  # so that sums are rounded alike, however many threads there are
+        with one_thread():
             adapt(model, train.values, seed=seed, **train.side_inputs())
     return model
 

@@ -3,12 +3,13 @@
 import math
 import shutil
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 from alphabet_core import DivergedError
 
 from alphabet_learn.problem import Problem
-from alphabet_learn.trained_fitting import Flags, Member, Plan, fit_member
+from alphabet_learn.trained_fitting import Flags, Member, Plan, fit_member, one_thread
 
 FEWEST_TO_SPLIT = 5  # of fewer series none is set aside for validation
 UNVALIDATED_EPOCHS = 50  # how long a model is then trained
@@ -19,6 +20,7 @@ SECONDS_PER_STEP = 4e-3
 SECONDS_PER_TOKEN = 2.5e-7
 SECONDS_PER_PRODUCT = 6e-11
 REFERENCE_FACTOR = 70.0
+THREADS_FROM_SECONDS = 0.02  # a step shorter than this runs on one thread
 
 
 class Session:
@@ -61,16 +63,21 @@ class Session:
 
         member = None
         try:
-            member = fit_member(self._plan, size, held_out, seed=seed, epochs=epochs, on_epoch=report)
+            with nullcontext() if gains_from_threads(self._plan, size) else one_thread():
+                member = fit_member(self._plan, size, held_out, seed=seed, epochs=epochs, on_epoch=report)
             self.interrupted = member.interrupted
         except DivergedError:
             pass
         except KeyboardInterrupt:
             self.interrupted = True
         self._seconds_left = max(0.0, self._seconds_left - run * seconds)
-        if self.interrupted or self._fits_left == 0:
-            self._progress.end(f"{begin}: {run} epochs, lowest loss {lowest:.4f}")
         return member
+
+    def end(self, best: Member) -> None:
+        """Leave a line that says which model was kept."""
+        width, modes = best.size
+        loss = "" if math.isnan(best.validation_loss) else f", validation loss {best.validation_loss:.4f}"
+        self._progress.end(f"ALPHABET, {width} wide, {modes} modes: {best.epochs} of {best.run} epochs{loss}")
 
 
 def choose_validation(problem: Problem, share: float, seed: int) -> Flags | None:
@@ -98,13 +105,24 @@ def choose_validation(problem: Problem, share: float, seed: int) -> Flags | None
 
 def epoch_seconds(plan: Plan, size: tuple[int, int]) -> float:
     """The nominal time of an epoch over all series: arithmetic on counts, so that it is the same on every machine."""
-    width, modes = size
-    series, length, channels = plan.examples.values.shape
-    # The projection, two lifts of five taps, two frames and a synthesis, two scans with their moments.
-    products = width * (channels + 10 + 6 * modes) + 60 * modes
-    token = SECONDS_PER_TOKEN + products * SECONDS_PER_PRODUCT
+    series, length, _ = plan.examples.values.shape
     steps: int = -(-series // plan.recipe.batch_size)
-    return series * length * token * (1.0 if plan.fused else REFERENCE_FACTOR) + steps * SECONDS_PER_STEP
+    return series * length * token_seconds(plan, size) + steps * SECONDS_PER_STEP
+
+
+def token_seconds(plan: Plan, size: tuple[int, int]) -> float:
+    """The nominal time that a token takes in a training step."""
+    width, modes = size
+    # The projection, two lifts of five taps, two frames and a synthesis, two scans with their moments.
+    products = width * (plan.examples.values.shape[2] + 10 + 6 * modes) + 60 * modes
+    return (SECONDS_PER_TOKEN + products * SECONDS_PER_PRODUCT) * (1.0 if plan.fused else REFERENCE_FACTOR)
+
+
+def gains_from_threads(plan: Plan, size: tuple[int, int]) -> bool:
+    """Whether threads are worth their waiting for each other; the reference's sums would depend on their number."""
+    series, length, _ = plan.examples.values.shape
+    batch = min(series, plan.recipe.batch_size)
+    return plan.fused and batch * length * token_seconds(plan, size) > THREADS_FROM_SECONDS
 
 
 class Progress:
