@@ -8,6 +8,7 @@ series does not matter: for the banks that are drawn, for leave-one-out, and for
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,12 @@ class Head:
     factor: Doubles
     weights: Doubles
     intercept: Doubles
+
+    @cached_property
+    def folded(self) -> tuple[Doubles, Doubles]:
+        """Weights (P, K) and intercept (K,) for coordinates as they are, not standardized."""
+        weights = self.factor[:, None] * self.weights
+        return weights, self.intercept - self.mean @ weights
 
     def standardize(self, coordinates: Floats, first: int) -> Doubles:
         """A block of coordinates (N, p), those from number `first` on, standardized as in training."""
@@ -89,11 +96,11 @@ class ClosedForm:
 
     def scores(self, series: Series) -> Doubles:
         """Scores (N, K): of classes, of labels, or the predicted values."""
-        head, first = self.head, 0
-        scores = np.tile(head.intercept, (series.count, 1))
+        weights, intercept = self.head.folded
+        scores, first = np.tile(intercept, (series.count, 1)), 0
         for coordinates in self._coordinates(series):
             places = slice(first, first + coordinates.shape[1])
-            scores += head.standardize(coordinates, first) @ head.weights[places]
+            scores += coordinates @ weights[places]
             first = places.stop
         return scores
 
