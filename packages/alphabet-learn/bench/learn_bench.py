@@ -3,8 +3,9 @@
     python packages/alphabet-learn/bench/learn_bench.py OUT.csv --data ROOT --half design
 
 One line per task and classifier, on the archives' own TRAIN and TEST, one thread each; the classifiers take turns on
-every task, so that they share its noise. Times are processor seconds, after a fit to tiny data that compiles. Lines that OUT.csv has already are not computed again, so a run can be interrupted and goes on. Without --data:
-the tasks that come with aeon.
+every task, so that they share its noise. Times are processor seconds, after a fit to tiny data that compiles. Lines
+that OUT.csv has already are not computed again, so a run can be interrupted and goes on. Without --data: the tasks that
+come with aeon.
 """
 
 import argparse
