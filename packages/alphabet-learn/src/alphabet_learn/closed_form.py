@@ -7,7 +7,7 @@ series does not matter: for the banks that are drawn, for leave-one-out, and for
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,10 @@ class Head:
         """Weights (P, K) and intercept (K,) for coordinates as they are, not standardized."""
         weights = self.factor[:, None] * self.weights
         return weights, self.intercept - self.mean @ weights
+
+    def __getstate__(self) -> dict[str, Doubles]:
+        """The fields alone, so that a copy or a pickle is the same before and after a prediction."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def standardize(self, coordinates: Floats, first: int) -> Doubles:
         """A block of coordinates (N, p), those from number `first` on, standardized as in training."""

@@ -130,15 +130,6 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
         found = np.array([places[label] for label in predicted.tolist()])
         return float(accuracy_score(codes, found, sample_weight=sample_weight))
 
-    def prune(self, k: int, X: Any = None, y: Any = None, *, times: Any = None) -> Any:
-        """The classifier of the k strongest poles, its head fitted anew to X and y; see `alphabet_learn.explaining`."""
-        from alphabet_learn import explaining
-
-        if X is None:
-            return explaining.prune(self, k)
-        series = self._read(X, times)
-        return explaining.prune(self, k, series, self._encode_known(y, series.count))
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
@@ -161,9 +152,8 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
             return encode_classes(y, read_weights(problem.weights * by_class[codes], count), False, count=count)
         return encode_classes(y, sample_weight, chosen is not None, count=count)
 
-    def _encode_known(self, y: Any, count: int) -> Problem:
-        """The problem of labels that must be those of training."""
-        classes, problem = self._encode(y, None, count)
+    def _encode_known(self, y: Any, sample_weight: Any, count: int) -> Problem:
+        classes, problem = self._encode(y, sample_weight, count)
         if self.kind_ != problem.kind or not np.array_equal(classes, self.classes_):
             raise LearnError(
                 f"y holds {classes.tolist()}, but the model was fitted on {self.classes_.tolist()}: pass series of "
@@ -207,7 +197,7 @@ class AlphabetRegressor(RegressorMixin, Predictor):  # type: ignore[misc]
         series = self._read_training(X, times)
         problem = encode_values(y, sample_weight, count=series.count)
         self._fit_engine(series, problem)
-        self.regression_1d_ = np.ndim(y) == 1
+        self.regression_1d_ = np.asarray(y).ndim == 1
         return self
 
     def predict(self, X: Any, *, times: Any = None) -> Doubles:
@@ -220,19 +210,13 @@ class AlphabetRegressor(RegressorMixin, Predictor):  # type: ignore[misc]
         """The coefficient of determination, R squared."""
         return float(r2_score(y, self.predict(X, times=times), sample_weight=sample_weight))
 
-    def prune(self, k: int, X: Any = None, y: Any = None, *, times: Any = None) -> Any:
-        """The regressor of the k strongest poles, its head fitted anew to X and y; see `alphabet_learn.explaining`."""
-        from alphabet_learn import explaining
-
-        if X is None:
-            return explaining.prune(self, k)
-        series = self._read(X, times)
-        return explaining.prune(self, k, series, encode_values(y, count=series.count))
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def _encode_known(self, y: Any, sample_weight: Any, count: int) -> Problem:
+        return encode_values(y, sample_weight, count=count)
 
 
 def _check_axes(data: Any, y: Any) -> None:
@@ -248,7 +232,7 @@ def _is_table(y: Any) -> bool:
     if hasattr(y, "toarray"):
         return True
     try:
-        shape = np.shape(y)
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
     except ValueError:  # rows of several lengths are refused where labels are read
         return False
     return len(shape) == 2 and shape[1] != 1

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from alphabet_learn.closed_form import ClosedForm
 from alphabet_learn.errors import LearnError
+from alphabet_learn.problem import Kind, Problem
 from alphabet_learn.series import Series, read_series
 from alphabet_learn.trained import Trained
 
@@ -34,12 +35,12 @@ class Facade(BaseEstimator):  # type: ignore[misc]
     timed_: bool
     n_features_in_: int
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to one file, without pickle; `alphabet_learn.load` reads it."""
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted estimator to one file, without pickle, and return its path; `load` reads it."""
         from alphabet_learn import storage
 
         check_is_fitted(self, "engine_")
-        storage.save(self, path)
+        return storage.save(self, path)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -99,20 +100,35 @@ class Predictor(Facade):
     ensemble: int
     epochs: int
     patience: int
-    kind_: str
+    kind_: Kind
 
-    def explain(self, X: Any, *, times: Any = None) -> Any:
-        """Contributions to each score that sum to it exactly, by pole; see `alphabet_learn.explaining.Explanation`."""
+    def explain(self, X: Any, *, times: Any = None, target: Any = None) -> Any:
+        """Contributions of poles that sum to each margin exactly, an `alphabet_learn.explaining.Explanation`.
+
+        target: the class, the label or the number of the output that is asked for; None: the predicted class.
+        """
         from alphabet_learn import explaining
 
-        return explaining.explain(self, self._read(X, times))
+        return explaining.explain(self, self._read(X, times), target=target)
 
-    def to_onnx(self, path: str | Path) -> None:
+    def prune(self, k: int, X: Any = None, y: Any = None, *, times: Any = None, sample_weight: Any = None) -> Any:
+        """A copy that reads its k strongest poles alone, with a head fitted anew; `cost_` says what that costs.
+
+        X and y: the training series, which a model does not keep.
+        """
+        from alphabet_learn import explaining
+
+        if X is None:
+            return explaining.prune(self, k)
+        series = self._read(X, times)
+        return explaining.prune(self, k, series, self._encode_known(y, sample_weight, series.count))
+
+    def to_onnx(self, path: str | Path) -> Path:
         """Write a model that takes raw values and gives scores and probabilities or values, for onnxruntime."""
         from alphabet_learn import onnx_export
 
         check_is_fitted(self, "engine_")
-        onnx_export.to_onnx(self, path)
+        return onnx_export.to_onnx(self, path)
 
     def stream(self) -> Any:
         """A stream that takes one token at a time and always has a prediction; see `alphabet_learn.streaming`."""
@@ -135,7 +151,11 @@ class Predictor(Facade):
             )
         raise LearnError(f"method is {self.method!r}: pass 'closed_form' or 'trained'.")
 
-    def _fit_engine(self, series: Series, problem: Any) -> Self:
+    def _encode_known(self, y: Any, sample_weight: Any, count: int) -> Problem:
+        """The problem of targets that must be of the kind that the estimator was fitted on."""
+        raise NotImplementedError
+
+    def _fit_engine(self, series: Series, problem: Problem) -> Self:
         engine, seed = self._new_engine(), self._draw_seed()
         engine.fit(series, problem, seed=seed)
         self.engine_, self.seed_, self.kind_ = engine, seed, problem.kind
@@ -154,14 +174,18 @@ def check_axes(data: Any, count: int) -> None:
 
 
 def _matrix_width(data: Any) -> int | None:
-    """How many time steps a matrix X (n, time) has; None for lists of series and arrays with channels."""
+    """How many time steps a matrix X (n, time) has; None for other lists and for arrays with channels."""
     shape = _shape(data)
     return int(shape[1]) if len(shape) == 2 else None
 
 
 def _shape(data: Any) -> tuple[int, ...]:
-    """The shape of an array; nothing for lists, whose series may differ in length."""
-    return () if isinstance(data, list | tuple) else np.shape(data)
+    """The shape of an array, or of a matrix written as a list of lists; nothing for other lists of series."""
+    if not isinstance(data, list | tuple):
+        return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
+    rows = {len(row) if isinstance(row, list | tuple) and np.ndim(row[0]) == 0 else None for row in data}
+    width = rows.pop() if len(rows) == 1 else None
+    return () if width is None else (len(data), width)
 
 
 def _plain(count: Any) -> Any:

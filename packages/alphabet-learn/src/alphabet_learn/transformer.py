@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from alphabet_learn.banks import Lens, poles_of
 from alphabet_learn.closed_form import ClosedForm
 from alphabet_learn.errors import LearnError
 from alphabet_learn.facade import Facade
+from alphabet_learn.poles import Pole, list_poles, short
 from alphabet_learn.problem import Doubles
 
-BANKS = ("direct", "cascaded")
+PARTS = ("real", "imaginary")
 
 
 class AlphabetTransformer(TransformerMixin, Facade):  # type: ignore[misc]
@@ -63,30 +63,21 @@ class AlphabetTransformer(TransformerMixin, Facade):  # type: ignore[misc]
                     f"input_features should have length equal to number of features ({self.n_features_in_}), got "
                     f"{len(given)}: pass None, or one name per column of X."
                 )
-        return np.array([name for lens in self.engine_.lenses for name in _coordinate_names(lens)], dtype=object)
+        measures = ["log energy", *(f"lag {lag}, {part} part" for lag in _lags(self.engine_) for part in PARTS)]
+        poles = [_name(pole) for pole in list_poles(self.engine_.lenses, unit="")]
+        return np.array([f"{pole}, {measure}" for pole in poles for measure in measures], dtype=object)
 
 
-def _coordinate_names(lens: Lens) -> list[str]:
-    """Names of one view's coordinates, in their order; period and memory in the user's unit of time, or in samples."""
-    unit, names = lens.unit * lens.view.span, []
-    for number, model in enumerate(lens.banks, start=1):
-        lags = model.config.lags
-        measures = ["log energy", *(f"lag {lag}, {part} part" for lag in lags for part in ("real", "imaginary"))]
-        channels = _channels_read(model.project.weight.detach().numpy())
-        for bank, poles in zip(BANKS, poles_of(model), strict=True):
-            for place, pole in enumerate(poles):
-                period, memory = 2 * np.pi / pole.imag * unit, -unit / pole.real
-                begin = f"{lens.view.name}, bank {number}, {bank} pole {place + 1}{channels[place]}"
-                where = f"{begin}, period {period:.3g}, memory {memory:.3g}"
-                names += [f"{where}, {measure}" for measure in measures]
-    return names
+def _lags(engine: ClosedForm) -> tuple[int, ...]:
+    """The lags, in tokens of a view, of the moments that every bank reads."""
+    return engine.lenses[0].banks[0].config.lags
 
 
-def _channels_read(weight: NDArray[np.float32]) -> list[str]:
-    """Which channels drive each pole, by way of its two features; nothing where there is but one."""
-    modes, channels = len(weight) // 2, weight.shape[1]
-    if channels == 1:
-        return [""] * modes
-    read = np.abs(weight).argmax(axis=1)  # (2M,): features m and M + m drive pole m
-    pairs = zip(read[:modes].tolist(), read[modes:].tolist(), strict=True)
-    return [f", channel {a}" if a == b else f", channels {min(a, b)} and {max(a, b)}" for a, b in pairs]
+def _name(pole: Pole) -> str:
+    """What tells a pole from all others; period and memory are in the user's unit of time, or in samples."""
+    several = len(pole.shares) > 1
+    channels = f", channel {' and '.join(str(channel) for channel in pole.channels)}" if several else ""
+    return (
+        f"{pole.view}, bank {pole.bank}, {pole.kind} pole {pole.mode}{channels}, period {short(pole.period)}, "
+        f"memory {short(pole.memory)}"
+    )
