@@ -10,9 +10,10 @@ import tempfile
 
 import matplotlib.pyplot as plt
 import pytest
+from alphabet_learn import AlphabetClassifier
 from alphabet_ptx import Report
 from alphabet_study.protocol.records import Record
-from alphabet_testing.places import DOCS, ROOT
+from alphabet_testing.places import ROOT
 from run_isolated import python_blocks
 from torch import nn
 
@@ -24,15 +25,10 @@ PAGES = [
 ]
 
 
-# Pages that go on where another one ends.
-CONTINUED = {DOCS / "explaining.md": ROOT / "README.md"}
-
-
 @functools.cache
 def run_page(page):
     """What a page's snippets leave behind and what they print. They run once, as written, in an empty folder."""
-    before = {} if page not in CONTINUED else run_page(CONTINUED[page])[0]
-    namespace = {**before, "__name__": "__main__"}
+    namespace = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -46,20 +42,20 @@ def run_page(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_snippet_runs(page):
     namespace, _ = run_page(page)
-    # The snippets did their work in this process: they leave a model, a kernel's report or a fit's record.
-    left = {"model": nn.Module, "report": Report, "record": Record}
+    # The snippets did their work in this process: each page leaves one of these.
+    left = {"model": nn.Module, "classifier": AlphabetClassifier, "report": Report, "record": Record}
     assert any(isinstance(namespace.get(name), kind) for name, kind in left.items())
 
 
 @pytest.mark.slow
 def test_the_readme_example_explains_its_prediction():
     (block,) = python_blocks(ROOT / "README.md")
-    assert len(block.strip().splitlines()) <= 14  # ten lines behind the imports
-    accuracy, margin, baseline, poles = (
-        float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", run_page(ROOT / "README.md")[1])
-    )
-    assert accuracy >= 0.95
-    assert margin == pytest.approx(baseline + poles, abs=1e-9)
+    assert len(block.strip().splitlines()) <= 9  # six lines behind the imports
+    namespace, printed = run_page(ROOT / "README.md")
+    (accuracy,) = re.findall(r"accuracy (\d\.\d+)", printed)
+    assert float(accuracy) >= 0.98
+    why = namespace["why"]
+    assert why.margin == pytest.approx(why.baseline + why.contributions.sum(axis=1), abs=1e-6)
 
 
 def test_every_page_that_the_readme_links_exists():

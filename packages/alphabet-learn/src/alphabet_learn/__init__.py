@@ -2,6 +2,9 @@
 
 estimators   AlphabetClassifier and AlphabetRegressor    transformer  AlphabetTransformer, over facade
 aeon_adapter the same for aeon's conventions             frames       pandas' long format
+explaining   Explanation, over poles                     picturing    its pictures
+pruning      the strongest poles alone                   storage      save and load, over engine_storage
+onnx_export  to_onnx, over onnx_network                  streaming    token by token
 closed_form  random banks, nothing trained, an affine head in closed form
 recipe       every number of the closed form that was chosen
 views        values, changes and averages                banks        random models for one view
@@ -14,6 +17,19 @@ errors       LearnError                                  progress     one line o
 
 from alphabet_learn.errors import LearnError
 from alphabet_learn.estimators import AlphabetClassifier, AlphabetRegressor, AlphabetTransformer
+from alphabet_learn.explaining import Explanation
 from alphabet_learn.frames import read_frame
+from alphabet_learn.picturing import plot_bars, plot_map, plot_poles, plot_time
 
-__all__ = ["AlphabetClassifier", "AlphabetRegressor", "AlphabetTransformer", "LearnError", "read_frame"]
+__all__ = [
+    "AlphabetClassifier",
+    "AlphabetRegressor",
+    "AlphabetTransformer",
+    "Explanation",
+    "LearnError",
+    "plot_bars",
+    "plot_map",
+    "plot_poles",
+    "plot_time",
+    "read_frame",
+]
