@@ -6,6 +6,7 @@ import torch
 from alphabet_learn.banks import poles_of
 from alphabet_learn.closed_form import ClosedForm, merge_duplicates
 from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values
+from alphabet_learn.progress import Progress
 from alphabet_learn.recipe import RECIPE, Recipe, View
 from alphabet_learn.series import Series, read_series
 
@@ -118,6 +119,17 @@ def test_a_regular_clock_is_no_clock():
     np.testing.assert_allclose(timed.scores(read_series(unseen, times=np.arange(40) * 0.25)), expected, atol=1e-9)
 
 
+def test_a_regular_clock_beside_an_irregular_one_gives_the_same():
+    values, labels = make_waves(12)
+    engine, _ = fit(values, labels, times=np.arange(40.0))
+    uneven = np.arange(40.0) + np.where(np.arange(40) % 2, 0.3, 0.0)
+    unseen = make_waves(2, seed=3)[0]
+    beside = engine.scores(read_series(list(unseen), times=[np.arange(40.0), uneven]))
+    alone = engine.scores(read_series(list(unseen[:1]), times=[np.arange(40.0)]))
+    np.testing.assert_allclose(beside[:1], alone, rtol=0, atol=1e-9)
+    assert abs(beside[1, 0] - engine.scores(read_series(unseen[1:], times=np.arange(40.0)))[0, 0]) > 1e-4
+
+
 @pytest.mark.slow
 def test_irregular_times_are_read_by_the_clock():
     rng = np.random.default_rng(0)
@@ -156,8 +168,6 @@ def test_more_series_than_coordinates_give_the_same_head():
     assert series.count > engine.coordinates  # by the normal equations
     _, problem = encode_classes(labels, None, balanced=False)
     merged, problem = merge_duplicates(series, problem)
-    from alphabet_learn.progress import Progress
-
     targets = 2.0 * problem.targets - 1.0
     head, ridge = engine._fit_by_kernel(merged, targets, problem.weights, np.logspace(-3, 5, 17), Progress(False))
     assert ridge.penalty[0] == engine.penalty

@@ -13,10 +13,11 @@ from alphabet_core import Alphabet, AlphabetConfig, DivergedError, TrainingStep,
 from alphabet_learn import trained_fitting, trained_session
 from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Problem
+from alphabet_learn.progress import Progress
 from alphabet_learn.series import Series
 from alphabet_learn.trained import Trained
 from alphabet_learn.trained_fitting import WeightedCpuTrainer, fit_member, one_thread
-from alphabet_learn.trained_session import Progress, choose_validation
+from alphabet_learn.trained_session import choose_validation
 from hypothesis import given
 
 SMALL = {"sizes": ((8, 2),), "epochs": 4, "budget_seconds": None}

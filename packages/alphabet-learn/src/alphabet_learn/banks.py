@@ -41,7 +41,7 @@ class Lens:
         if seen is None:
             return None
         times = None if seen.times is None else seen.times / (self.unit * self.view.span)
-        if times is not None and counts_tokens(times, seen.valid):
+        if times is not None and counts_tokens(times, seen.valid).all():
             times = None
         return replace(self.scaler(seen), times=times)
 
@@ -130,21 +130,40 @@ def _spread(low: float, high: float, count: int, draw: torch.Generator) -> Tenso
 
 def describe(runtime: CpuRuntime, series: Series) -> Floats:
     """The flat descriptor (N, 14 M) of series by one bank; each row depends on its own series alone."""
-    bank, side_inputs = runtime.model, series.side_inputs()
-    tokens = TOKENS_AT_ONCE if series.times is None else TOKENS_AT_ONCE_BY_REFERENCE
-    rows = max(1, tokens // series.length)
-    found = np.empty((series.count, count_coordinates(bank)), np.float32)
+    found = np.empty((series.count, count_coordinates(runtime.model)), np.float32)
+    if series.times is None:
+        found[:] = _describe_part(runtime, series, TOKENS_AT_ONCE)
+        return found
+    regular = counts_tokens(series.times, series.valid)  # these run through the kernels, the others do not
+    if regular.any():
+        found[regular] = describe(runtime, replace(series.take(regular), times=None))
+    if not regular.all():
+        found[~regular] = _describe_part(runtime, series.take(~regular), TOKENS_AT_ONCE_BY_REFERENCE)
+    return found
+
+
+def _describe_part(runtime: CpuRuntime, series: Series, tokens: int) -> Floats:
+    """The same for series of one kind of clock, so many tokens at a time."""
+    rows, side_inputs = max(1, tokens // series.length), series.side_inputs()
+    parts = []
     for start in range(0, series.count, rows):
         part = slice(start, start + rows)
         masks = {name: tensor[part] for name, tensor in side_inputs.items()}
         with value_checks(False):  # a Series was checked when it was read
-            found[part] = runtime.describe(series.tensor()[part], **masks).flatten(1).numpy()
-    return found
+            parts.append(runtime.describe(series.tensor()[part], **masks).flatten(1).numpy())
+    return np.concatenate(parts)
 
 
 def count_coordinates(bank: Alphabet) -> int:
     """How many numbers describe a series by one bank."""
     return len(bank.banks()) * bank.config.modes * (1 + 2 * len(bank.config.lags))
+
+
+def read_projection(bank: Alphabet) -> tuple[Tensor, Tensor]:
+    """The channel that each feature of a random bank reads, and its weight, (2M,) each."""
+    weight = bank.project.weight.detach()
+    channel = weight.abs().argmax(dim=1)
+    return channel, weight.gather(1, channel.unsqueeze(1)).squeeze(1)
 
 
 def poles_of(bank: Alphabet) -> NDArray[np.complex128]:

@@ -77,10 +77,10 @@ def median_step(times: Doubles) -> float:
     return float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
 
 
-def counts_tokens(times: Doubles, valid: Flags | None) -> bool:
-    """Whether every valid token of clocks (N, T) is one unit after the one before, so that counting is reading them."""
+def counts_tokens(times: Doubles, valid: Flags | None) -> Flags:
+    """The mask (N,) of clocks (N, T) whose valid tokens are one unit apart, so that counting them is reading it."""
     near = np.abs(times - times[:, :1] - np.arange(times.shape[1])) <= UNIT_TOLERANCE
-    return bool((near if valid is None else near | ~valid).all())
+    return np.asarray((near if valid is None else near | ~valid).all(axis=1))
 
 
 def first_step(steps: Doubles) -> Doubles:

@@ -16,6 +16,7 @@ from alphabet_cpu import CpuRuntime
 from torch import Tensor
 
 from alphabet_learn.calibration import Calibration
+from alphabet_learn.clock import counts_tokens, median_step
 from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Doubles, Kind, Problem
 from alphabet_learn.series import Series
@@ -28,7 +29,6 @@ PREDICTION_BATCH = 256
 BASELINE_TOKENS = 2**18  # the mean descriptor is taken over so many tokens at most
 SCALES = np.exp(np.linspace(-3.0, 3.0, 121))
 SCALE_SPREAD = 0.5
-UNIT_TOLERANCE = 1e-6  # of a step: the grid takes instants this close for the same
 
 
 class Trained:
@@ -101,7 +101,7 @@ class Trained:
         if not problem.weights.all():
             kept = np.flatnonzero(problem.weights)
             series, problem = series.take(kept), Problem(problem.kind, problem.targets[kept], problem.weights[kept])
-        scaler, time_unit = fit_scaler(series), _median_step(series)
+        scaler, time_unit = fit_scaler(series), 1.0 if series.times is None else median_step(series.times)
         target_mean, target_deviation = _standardize_targets(problem)
         targets = _as_columns((problem.targets - target_mean) / target_deviation, problem.kind)
         values, side_inputs = _as_inputs(scaler(series), time_unit)
@@ -193,20 +193,9 @@ def _check_counts(**counts: int) -> None:
             raise LearnError(f"{name} is {count!r}: pass a positive integer.")
 
 
-def _median_step(series: Series) -> float:
-    """The median of all positive steps of the training series' clocks, which becomes the model's unit; 1 if none."""
-    if series.times is None:
-        return 1.0
-    steps = np.diff(series.times, axis=1)
-    return float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
-
-
 def _on_unit_grid(series: Series, unit: float) -> Flags:
-    """The mask (N,) of series whose tokens are one unit apart, so that counting tokens is reading the clock."""
-    if series.times is None:
-        return np.ones(series.count, np.bool_)
-    near = np.abs(series.times / unit - np.arange(series.length)) <= UNIT_TOLERANCE
-    return np.asarray((near if series.valid is None else near | ~series.valid).all(axis=1))
+    """The mask (N,) of series whose tokens are one unit apart."""
+    return np.ones(series.count, np.bool_) if series.times is None else counts_tokens(series.times / unit, series.valid)
 
 
 def _as_inputs(series: Series, unit: float) -> tuple[Tensor, dict[str, Tensor]]:

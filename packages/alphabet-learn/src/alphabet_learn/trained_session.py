@@ -1,14 +1,13 @@
 """The fits of one call of the trained method: validation folds, the nominal budget, progress, and interrupts."""
 
 import math
-import shutil
-import sys
 from contextlib import nullcontext
 
 import numpy as np
 from alphabet_core import DivergedError
 
 from alphabet_learn.problem import Problem
+from alphabet_learn.progress import Progress
 from alphabet_learn.trained_fitting import Flags, Member, Plan, fit_member, one_thread
 
 FEWEST_TO_SPLIT = 5  # of fewer series none is set aside for validation
@@ -123,23 +122,3 @@ def gains_from_threads(plan: Plan, size: tuple[int, int]) -> bool:
     series, length, _ = plan.examples.values.shape
     batch = min(series, plan.recipe.batch_size)
     return plan.fused and batch * length * token_seconds(plan, size) > THREADS_FROM_SECONDS
-
-
-class Progress:
-    """One line on a terminal's standard error, rewritten in place; nothing where that is no terminal."""
-
-    def __init__(self, wanted: bool) -> None:
-        self._shown = wanted and sys.stderr is not None and sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        """Put this text in the place of what the line said."""
-        if self._shown:
-            columns = shutil.get_terminal_size().columns
-            sys.stderr.write("\r\x1b[2K" + text[: columns - 1])
-            sys.stderr.flush()
-
-    def end(self, text: str) -> None:
-        """Leave this text on the line, and go to the next."""
-        self.show(text)
-        if self._shown:
-            sys.stderr.write("\n")
