@@ -209,7 +209,7 @@ def test_a_pole_that_does_not_turn_has_no_period():
             model.direct.poles.raw_frequency[0] = 0.0
         why = explain(estimator, series)
         assert why.poles[0].name.startswith("no period, memory ")
-        assert why.by("period")[0][-1] == "4,096 samples or more"
+        assert why.by("period")[0][-1] == "16,384 samples or more"
         assert np.allclose(why.by("period")[1].sum(axis=1), why.margin - why.baseline, atol=1e-6)
     finally:
         with torch.no_grad():

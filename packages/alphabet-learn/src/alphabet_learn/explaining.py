@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain", "prune"]
 ROWS_AT_ONCE = 256  # series whose coordinates are held in memory at the same time
-LONGEST_PERIOD = 12  # as a power of two, in steps: with a longer period no pole remembers a quarter of a turn
+LONGEST_PERIOD = (
+    14  # as a power of two, in steps: with a longer one no pole, in averages of 4 neither, remembers 1/4 turn
+)
 SHOWN, SHOWN_BANDS = 5, 3  # poles, and bands of periods, in a printed explanation
 Aspect = Literal["period", "memory", "channel", "view", "kind", "time"]
 
@@ -70,7 +72,7 @@ class Explanation:
         """Labels (G,) and the contributions (N, G) summed by an aspect; each row's sum is margin - baseline.
 
         "period", "memory": octaves, counted from the sample or the median step, that hold a pole; all periods beyond
-        4096 steps are one band. "channel": a pole gives each channel its share. "view". "kind": direct or cascaded.
+        16384 steps are one band. "channel": a pole gives each channel its share. "view". "kind": direct or cascaded.
         "time": the tokens of the series, 0 to T - 1, among which a pole is divided by where its energy lies.
         """
         if aspect == "time":

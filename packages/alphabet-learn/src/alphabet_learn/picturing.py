@@ -37,7 +37,7 @@ def plot_map(explanation: Explanation, index: int = 0, *, ax: "Axes | None" = No
     """Draw what one series' poles contribute, by their period and memory, and return the axes.
 
     Few poles are dots, whose area is |contribution|; many are summed over cells of an octave. Poles that do not turn
-    within their memory (periods beyond 4096 steps) are drawn at the right edge, labelled so.
+    within their memory (periods beyond 16384 steps) are drawn at the right edge, labelled so.
     """
     why = explanation[index]
     amounts = why.contributions[0]
@@ -221,6 +221,7 @@ def _label_octaves(axes: "Axes", edge: float | None) -> None:
         low, high = axes.get_xlim()
         axes.axvline(edge / 2.0, color="0.6", linewidth=0.8, linestyle=":")
         axes.set_xlim(low, max(high, edge * 2.0))
+        axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick < edge / 2.0])
         axes.annotate("no\nperiod", (1.0, 1.0), xycoords="axes fraction", xytext=(-3, -3), textcoords="offset points",
                       ha="right", va="top", fontsize="small", color="0.4")  # fmt: skip
 

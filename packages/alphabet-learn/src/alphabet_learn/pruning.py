@@ -14,8 +14,8 @@ contribute to the same series flatters the kept ones somewhat, with either metho
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -40,9 +40,8 @@ ROWS_AT_ONCE = 512
 SMALLEST_SPREAD_TRAINED = 1e-4
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What pruning costs, by leave-one-out.
+class Cost(TypedDict):
+    """What pruning costs, by leave-one-out: plain data, which a saved model keeps.
 
     measure: "accuracy", the share of series whose class is right, or of labels that are; or "root mean squared error",
     in the target's units. all_poles, kept_poles: the measure with either. poles, kept: how many there are.
@@ -54,15 +53,9 @@ class Cost:
     poles: int
     kept: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.kept:,} of {self.poles:,} poles kept: leave-one-out {self.measure} {self.kept_poles:.4g}, "
-            f"with all of them {self.all_poles:.4g}"
-        )
-
 
 def prune(estimator: Any, k: int, series: Series | None = None, problem: Problem | None = None) -> Any:
-    """A copy of a fitted estimator that reads its k strongest poles alone; `cost_` says what that costs.
+    """A copy of a fitted estimator that reads its k strongest poles alone; its `cost_` (a `Cost`) says what that costs.
 
     Models do not keep their training series, which are therefore given again.
     """
@@ -99,7 +92,7 @@ def prune(estimator: Any, k: int, series: Series | None = None, problem: Problem
     pruned = copy.copy(estimator)
     pruned.engine_ = _prune_closed_form(engine, new) if isinstance(engine, ClosedForm) else _prune_trained(engine, new)
     measure, (all_poles, kept_poles) = _judge(problem, before.predictions, ridge.predictions)
-    pruned.cost_ = Cost(measure, all_poles, kept_poles, len(live), int(k))
+    pruned.cost_ = Cost(measure=measure, all_poles=all_poles, kept_poles=kept_poles, poles=len(live), kept=int(k))
     return pruned
 
 
