@@ -9,8 +9,9 @@ import re
 import sys
 from pathlib import Path
 
-# Dependencies that look for optional parts of their own when they are imported: numba for scipy.
-FOREIGN = {"numba"}
+# Dependencies that look for optional parts of their own when these modules are imported: numba for scipy, scikit-learn
+# for pandas and rich.
+FOREIGN = {"numba": ("numba",), "scikit-learn": ("sklearn.base", "sklearn.metrics")}
 
 
 def declared_closure(distribution: str) -> set[str]:
@@ -38,9 +39,9 @@ def undeclared_imports(module: str, distribution: str) -> set[str]:
     """
     owners = importlib.metadata.packages_distributions()
     allowed = declared_closure(distribution)
-    for name, distributions in owners.items():
-        if any(re.sub(r"[-_.]+", "-", owner).lower() in allowed & FOREIGN for owner in distributions):
-            importlib.import_module(name)
+    for name in allowed & FOREIGN.keys():
+        for foreign in FOREIGN[name]:
+            importlib.import_module(foreign)
     before = set(sys.modules)
     importlib.import_module(module)
     loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
