@@ -1,0 +1,177 @@
+"""Engines taken apart into tensors and plain facts, and put together again; `storage` writes and reads both."""
+
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from alphabet_core import Alphabet, AlphabetConfig
+from numpy.typing import NDArray
+
+from alphabet_learn.banks import Lens, make_bank, read_projection
+from alphabet_learn.calibration import Calibration
+from alphabet_learn.closed_form import ClosedForm, Head
+from alphabet_learn.errors import LearnError
+from alphabet_learn.recipe import Recipe, View
+from alphabet_learn.standardizing import Scaler
+from alphabet_learn.trained import Trained
+
+Array = NDArray[Any]
+# What a bank's two parts have of their own, beside what the recipe fixes.
+PARTS = ("lift.kernel", "lift.bias", "poles.raw_decay", "poles.raw_frequency")
+MOST_BANKS, MOST_MODES = 10_000, 4096  # a file that asks for more was not written by us
+
+
+class Contents(NamedTuple):
+    """An engine in a file: numbers and words as JSON, and tensors by name."""
+
+    facts: dict[str, Any]
+    tensors: dict[str, Array]
+
+
+def pack_engine(engine: ClosedForm | Trained) -> Contents:
+    """All that an engine needs to predict and to explain."""
+    facts, tensors = _pack_closed_form(engine) if isinstance(engine, ClosedForm) else _pack_trained(engine)
+    if engine.calibration is not None:
+        facts["calibration"] = engine.calibration.form
+        tensors["calibration"] = engine.calibration.scale
+    return Contents(facts, tensors)
+
+
+def unpack_engine(contents: Contents, *, channels: int) -> ClosedForm | Trained:
+    """The engine that was packed; a LearnError, KeyError or ValueError if nothing of the kind was."""
+    facts = contents.facts
+    unpack = {"closed_form": _unpack_closed_form, "trained": _unpack_trained}
+    if facts["method"] not in unpack:
+        raise LearnError(f"its method is {facts['method']!r}")
+    engine = unpack[facts["method"]](contents, channels)
+    form = facts.get("calibration")
+    if form not in (None, "binary", "multiclass", "multilabel"):
+        raise LearnError(f"its calibration is {form!r}")
+    engine.calibration = None if form is None else Calibration(form, contents.tensors["calibration"])
+    return engine
+
+
+def _pack_closed_form(engine: ClosedForm) -> tuple[dict[str, Any], dict[str, Array]]:
+    head, tensors = engine.head, {}
+    tensors |= {f"head.{name}": getattr(head, name) for name in ("mean", "factor", "weights", "intercept")}
+    for i, lens in enumerate(engine.lenses):
+        tensors |= {f"lens{i}.mean": lens.scaler.mean, f"lens{i}.deviation": lens.scaler.deviation}
+        projections = [read_projection(bank) for bank in lens.banks]
+        tensors[f"lens{i}.channel"] = torch.stack([channel for channel, _ in projections]).numpy()
+        tensors[f"lens{i}.weight"] = torch.stack([weight for _, weight in projections]).numpy()
+        for name in PARTS:
+            stacked = [torch.stack([part.get_parameter(name) for part in bank.banks()]) for bank in lens.banks]
+            tensors[f"lens{i}.{name}"] = torch.stack(stacked).detach().numpy()  # (banks, 2, ...)
+    facts = {
+        "method": "closed_form",
+        "recipe": asdict(engine.recipe),
+        "recipe_digest": engine.recipe.digest(),
+        "lenses": [{**asdict(lens.view), "unit": lens.unit.hex()} for lens in engine.lenses],
+        "penalty": getattr(engine, "penalty", None),
+        "leave_one_out_error": getattr(engine, "leave_one_out_error", None),
+    }
+    return facts, tensors
+
+
+def _unpack_closed_form(contents: Contents, channels: int) -> ClosedForm:
+    facts, tensors = contents
+    recipe = read_recipe(facts["recipe"])
+    if recipe.digest() != facts["recipe_digest"]:
+        raise LearnError("its recipe does not match its digest")
+    engine = ClosedForm(recipe)
+    engine.lenses = tuple(
+        _unpack_lens(
+            i, View(str(each["kind"]), int(each["span"])), float.fromhex(each["unit"]), contents, recipe, channels
+        )  # type: ignore[arg-type]
+        for i, each in enumerate(facts["lenses"])
+    )
+    engine.head = Head(*(tensors[f"head.{name}"] for name in ("mean", "factor", "weights", "intercept")))
+    if not len(engine.head.mean) == len(engine.head.factor) == len(engine.head.weights) == engine.coordinates:
+        raise LearnError("its head does not fit its banks")
+    if facts["penalty"] is not None:
+        engine.penalty, engine.leave_one_out_error = float(facts["penalty"]), float(facts["leave_one_out_error"])
+    return engine
+
+
+def _unpack_lens(i: int, view: View, unit: float, contents: Contents, recipe: Recipe, channels: int) -> Lens:
+    tensors = contents.tensors
+    channel, weight = (torch.from_numpy(tensors[f"lens{i}.{name}"]) for name in ("channel", "weight"))
+    if not len(channel) <= MOST_BANKS or int(channel.min()) < 0 or int(channel.max()) >= channels:
+        raise LearnError("its projection reads channels that there are not")
+    scaler = Scaler(tensors[f"lens{i}.mean"], tensors[f"lens{i}.deviation"])
+    banks = []
+    for number in range(len(channel)):
+        model = make_bank(recipe, channels)
+        model.project.weight.zero_()
+        model.project.weight[torch.arange(len(weight[number])), channel[number]] = weight[number]
+        for name in PARTS:
+            for part, values in zip(model.banks(), tensors[f"lens{i}.{name}"][number], strict=True):
+                _fill(part.get_parameter(name), values, name)
+        banks.append(model)
+    return Lens(view, scaler, unit, tuple(banks))
+
+
+def read_recipe(facts: dict[str, Any]) -> Recipe:
+    """A recipe out of what `asdict` made of it."""
+    views = tuple(View(str(view["kind"]), int(view["span"])) for view in facts["views"])  # type: ignore[arg-type]
+    rest = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items() if name != "views"
+    }
+    recipe = Recipe(views=views, **rest)
+    if not 0 < recipe.modes <= MOST_MODES:
+        raise LearnError(f"its banks have {recipe.modes} modes")
+    return recipe
+
+
+def _read_view(facts: dict[str, Any]) -> View:
+    if facts["kind"] not in ("values", "changes", "averages") or not 0 < int(facts["span"]) < 1 << 20:
+        raise LearnError(f"it has a view {facts!r}")
+    return View(facts["kind"], int(facts["span"]))
+
+
+def _pack_trained(engine: Trained) -> tuple[dict[str, Any], dict[str, Array]]:
+    tensors = {"scaler.mean": engine.scaler.mean, "scaler.deviation": engine.scaler.deviation}
+    tensors |= {"target.mean": engine.target_mean, "target.deviation": engine.target_deviation}
+    for i, (model, baseline) in enumerate(zip(engine.models, engine.baseline, strict=True)):
+        tensors |= {f"model{i}.{name}": tensor.detach().numpy() for name, tensor in model.state_dict().items()}
+        tensors[f"baseline{i}"] = baseline.detach().numpy()
+    config = engine.models[0].config
+    facts = {
+        "method": "trained",
+        "kind": engine.kind,
+        "models": len(engine.models),
+        "config": {name: getattr(config, name) for name in ("channels", "width", "modes", "outputs")},
+        "time_unit": engine.time_unit.hex(),
+    }
+    return facts, tensors
+
+
+def _unpack_trained(contents: Contents, channels: int) -> Trained:
+    facts, tensors = contents
+    config = AlphabetConfig(**{name: int(value) for name, value in facts["config"].items()})
+    if config.channels != channels or not 0 < int(facts["models"]) <= MOST_BANKS or config.modes > MOST_MODES:
+        raise LearnError("its models do not fit the estimator")
+    engine = Trained()
+    engine.scaler = Scaler(tensors["scaler.mean"], tensors["scaler.deviation"])
+    engine.target_mean, engine.target_deviation = tensors["target.mean"], tensors["target.deviation"]
+    engine.kind, engine.size = facts["kind"], (config.width, config.modes)
+    engine.time_unit = float.fromhex(facts["time_unit"])
+    engine.models = [_unpack_model(config, f"model{i}.", tensors) for i in range(facts["models"])]
+    engine.baseline = [torch.from_numpy(tensors[f"baseline{i}"]) for i in range(facts["models"])]
+    return engine
+
+
+def _unpack_model(config: AlphabetConfig, prefix: str, tensors: dict[str, Array]) -> Alphabet:
+    with torch.random.fork_rng(devices=[]):
+        model = Alphabet(config)
+    for name, tensor in model.state_dict().items():
+        _fill(tensor, tensors[prefix + name], name)
+    return model.eval()
+
+
+@torch.no_grad()
+def _fill(tensor: torch.Tensor, values: Array, name: str) -> None:
+    if tuple(tensor.shape) != values.shape or not np.isfinite(values).all():
+        raise LearnError(f"{name} has the shape {values.shape} where {tuple(tensor.shape)} is right, or is not finite")
+    tensor.copy_(torch.from_numpy(values))
