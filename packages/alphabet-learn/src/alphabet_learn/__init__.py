@@ -12,6 +12,7 @@ ridge        the head and its leave-one-out penalty      calibration  probabilit
 trained      the paper's model of a few thousand parameters, with trained_fitting and trained_session
 series       what engines read, with arrays and clock    standardizing  channels by mean and deviation
 labels       targets of any kind as one                  problem      what engines learn
+plain        plain data as JSON that keeps types          engine_storage  engines as tensors
 errors       LearnError                                  progress     one line on a terminal
 """
 
@@ -20,6 +21,7 @@ from alphabet_learn.estimators import AlphabetClassifier, AlphabetRegressor, Alp
 from alphabet_learn.explaining import Explanation
 from alphabet_learn.frames import read_frame
 from alphabet_learn.picturing import plot_bars, plot_map, plot_poles, plot_time
+from alphabet_learn.storage import load
 
 __all__ = [
     "AlphabetClassifier",
@@ -27,6 +29,7 @@ __all__ = [
     "AlphabetTransformer",
     "Explanation",
     "LearnError",
+    "load",
     "plot_bars",
     "plot_map",
     "plot_poles",
