@@ -17,6 +17,7 @@ from alphabet_learn.standardizing import Scaler
 from alphabet_learn.trained import Trained
 
 Array = NDArray[Any]
+HEAD = ("mean", "factor", "weights", "intercept")
 # What a bank's two parts have of their own, beside what the recipe fixes.
 PARTS = ("lift.kernel", "lift.bias", "poles.raw_decay", "poles.raw_frequency")
 MOST_BANKS, MOST_MODES = 10_000, 4096  # a file that asks for more was not written by us
@@ -41,10 +42,10 @@ def pack_engine(engine: ClosedForm | Trained) -> Contents:
 def unpack_engine(contents: Contents, *, channels: int) -> ClosedForm | Trained:
     """The engine that was packed; a LearnError, KeyError or ValueError if nothing of the kind was."""
     facts = contents.facts
-    unpack = {"closed_form": _unpack_closed_form, "trained": _unpack_trained}
-    if facts["method"] not in unpack:
+    if facts["method"] not in ("closed_form", "trained"):
         raise LearnError(f"its method is {facts['method']!r}")
-    engine = unpack[facts["method"]](contents, channels)
+    engine: ClosedForm | Trained
+    engine = (_unpack_trained if facts["method"] == "trained" else _unpack_closed_form)(contents, channels)
     form = facts.get("calibration")
     if form not in (None, "binary", "multiclass", "multilabel"):
         raise LearnError(f"its calibration is {form!r}")
@@ -53,8 +54,7 @@ def unpack_engine(contents: Contents, *, channels: int) -> ClosedForm | Trained:
 
 
 def _pack_closed_form(engine: ClosedForm) -> tuple[dict[str, Any], dict[str, Array]]:
-    head, tensors = engine.head, {}
-    tensors |= {f"head.{name}": getattr(head, name) for name in ("mean", "factor", "weights", "intercept")}
+    tensors: dict[str, Array] = {f"head.{name}": getattr(engine.head, name) for name in HEAD}
     for i, lens in enumerate(engine.lenses):
         tensors |= {f"lens{i}.mean": lens.scaler.mean, f"lens{i}.deviation": lens.scaler.deviation}
         projections = [read_projection(bank) for bank in lens.banks]
@@ -81,12 +81,10 @@ def _unpack_closed_form(contents: Contents, channels: int) -> ClosedForm:
         raise LearnError("its recipe does not match its digest")
     engine = ClosedForm(recipe)
     engine.lenses = tuple(
-        _unpack_lens(
-            i, View(str(each["kind"]), int(each["span"])), float.fromhex(each["unit"]), contents, recipe, channels
-        )  # type: ignore[arg-type]
+        _unpack_lens(i, _read_view(each), float.fromhex(each["unit"]), contents, recipe, channels)
         for i, each in enumerate(facts["lenses"])
     )
-    engine.head = Head(*(tensors[f"head.{name}"] for name in ("mean", "factor", "weights", "intercept")))
+    engine.head = Head(*(tensors[f"head.{name}"] for name in HEAD))
     if not len(engine.head.mean) == len(engine.head.factor) == len(engine.head.weights) == engine.coordinates:
         raise LearnError("its head does not fit its banks")
     if facts["penalty"] is not None:
@@ -114,11 +112,8 @@ def _unpack_lens(i: int, view: View, unit: float, contents: Contents, recipe: Re
 
 def read_recipe(facts: dict[str, Any]) -> Recipe:
     """A recipe out of what `asdict` made of it."""
-    views = tuple(View(str(view["kind"]), int(view["span"])) for view in facts["views"])  # type: ignore[arg-type]
-    rest = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items() if name != "views"
-    }
-    recipe = Recipe(views=views, **rest)
+    values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in facts.items()}
+    recipe = Recipe(**{**values, "views": tuple(_read_view(view) for view in facts["views"])})
     if not 0 < recipe.modes <= MOST_MODES:
         raise LearnError(f"its banks have {recipe.modes} modes")
     return recipe
@@ -149,7 +144,8 @@ def _pack_trained(engine: Trained) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def _unpack_trained(contents: Contents, channels: int) -> Trained:
     facts, tensors = contents
-    config = AlphabetConfig(**{name: int(value) for name, value in facts["config"].items()})
+    sizes: dict[str, Any] = {name: int(facts["config"][name]) for name in ("channels", "width", "modes", "outputs")}
+    config = AlphabetConfig(**sizes)
     if config.channels != channels or not 0 < int(facts["models"]) <= MOST_BANKS or config.modes > MOST_MODES:
         raise LearnError("its models do not fit the estimator")
     engine = Trained()
