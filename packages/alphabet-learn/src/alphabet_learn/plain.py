@@ -53,12 +53,12 @@ def from_plain(plain: dict[str, Any]) -> Any:
 
 
 def _array_to_plain(array: np.ndarray[Any, Any]) -> dict[str, Any] | None:
-    if array.dtype.kind == "O":  # labels of mixed types
-        items = [to_plain(each) for each in array.ravel().tolist()]
+    items: list[Any] = array.ravel().tolist()
+    if array.dtype.kind == "O":  # labels as objects
+        items = [to_plain(each) for each in items]
         return None if None in items else {"type": "array", "dtype": "O", "shape": list(array.shape), "value": items}
     if array.dtype.kind not in ARRAY_KINDS:
         return None
-    items = array.ravel().tolist()
     if array.dtype.kind == "f":
         items = [float(each).hex() for each in items]
     return {"type": "array", "dtype": array.dtype.str, "shape": list(array.shape), "value": items}
