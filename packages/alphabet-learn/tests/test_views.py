@@ -84,3 +84,16 @@ def test_a_series_of_one_token_has_no_change():
 @pytest.mark.parametrize("view", [View("values"), CHANGES, View("averages", 4)])
 def test_views_have_names(view):
     assert view.name in {"values", "changes", "averages of 4"}
+
+
+@given(seed=st.integers(0, 200), span=st.sampled_from([2, 4]))
+def test_the_clock_of_averages_never_depends_on_the_other_series(seed, span):
+    values, times, series = draw_series(seed, timed=True)
+    together = look(series, View("averages", span))
+    for i, each in enumerate(values):
+        if each.shape[1] == 1:
+            continue
+        alone = look(read_series([each], times=[times[i]]), View("averages", span))
+        length = alone.length
+        np.testing.assert_array_equal(together.time_delta[i, :length], alone.time_delta[0])
+        assert (together.time_delta[i, length:] == 0).all()

@@ -50,7 +50,12 @@ def _averages(series: Series, span: int) -> Series:
     values = _sum_blocks(np.where(present, series.values, np.float32(0.0)), span) / np.maximum(counts, 1)
     observed = None if series.observed is None else counts > 0
     valid = None if series.valid is None else series.valid[:, ::span]
-    return replace(series, values=values, observed=observed, valid=valid, times=_first(series.times, span))
+    times = _first(series.times, span)
+    if times is not None and valid is not None:
+        # Padding repeats the last block's instant: that of the last token, which is later, would be a step of its own.
+        last = times[np.arange(len(times)), np.maximum(valid.sum(axis=1) - 1, 0)]
+        times = np.where(valid, times, last[:, None])
+    return replace(series, values=values, observed=observed, valid=valid, times=times)
 
 
 def _missing(valid: NDArray[np.bool_] | None, observed: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
