@@ -173,3 +173,11 @@ def test_a_target_of_another_length_is_refused_in_scikit_learns_words(encode):
 def test_a_table_of_labels_is_refused_in_scikit_learns_words():
     with pytest.raises(ValueError, match="y should be a 1d array"):
         encode_classes([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-300])
+def test_the_unit_of_the_weights_never_matters(scale):
+    weights = np.array([1.0, 0.5, 1.0, 0.25])
+    for problem in (encode_classes([0, 1, 1, 0], scale * weights)[1], encode_values([0, 1, 2, 3], scale * weights)):
+        assert problem.weights.mean() == pytest.approx(1)
+    np.testing.assert_allclose(problem.weights, weights / weights.mean())

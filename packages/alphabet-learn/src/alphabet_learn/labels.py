@@ -75,7 +75,10 @@ def encode_values(y: Any, sample_weight: Any = None, *, count: int | None = None
 
 
 def read_weights(sample_weight: Any, count: int) -> Doubles:
-    """(count,) weights, checked: finite, not negative, not all zero; a number stands for all, None for 1."""
+    """(count,) weights, the largest of them 1; a number stands for all, None for 1.
+
+    Refused unless finite, not negative and not all zero. Only their ratios matter, and those have finite sums.
+    """
     if sample_weight is None:
         return np.ones(count)
     if isinstance(sample_weight, numbers.Real):
@@ -91,7 +94,7 @@ def read_weights(sample_weight: Any, count: int) -> Doubles:
         raise LearnError(f"sample_weight is {weights[n]} for series {n}: a weight is finite and not negative.")
     if not weights.any():
         raise LearnError("sample_weight is zero for all series: give at least one of them a positive weight.")
-    return weights
+    return np.asarray(weights / weights.max())
 
 
 def _mean_one(weights: Doubles) -> Doubles:
