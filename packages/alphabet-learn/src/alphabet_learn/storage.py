@@ -11,7 +11,6 @@ import json
 import os
 import re
 import struct
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from alphabet_learn.plain import from_plain, to_plain
 Array = NDArray[Any]
 
 FORMAT, VERSION = "alphabet-learn", 1
-DTYPES = {"F32", "F64", "I32"}
+DTYPES = {"F32", "F64", "I64"}
 PACKAGES = ("alphabet-learn", "alphabet-core", "alphabet-cpu", "torch", "numpy", "scikit-learn")
 # What reading text or numbers that are not as save writes them may raise, hash or no hash.
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -45,23 +44,22 @@ def save(estimator: Any, path: str | Path) -> Path:
     if not target.parent.is_dir():
         raise LearnError(f"There is no folder {target.parent}: create it first.")
     contents = pack_engine(estimator.engine_)
-    parameters = {}
-    for name, value in estimator.get_params(deep=False).items():
-        with suppress(LearnError):
-            parameters[name] = to_plain(value)
+    parameters = {name: to_plain(value) for name, value in estimator.get_params(deep=False).items()}
     fitted = {name: to_plain(value) for name, value in vars(estimator).items() if _is_fitted(name)}
+    if unknown := [name for name, value in fitted.items() if value is None]:
+        found = type(getattr(estimator, unknown[0])).__name__
+        raise LearnError(f"{unknown[0]} is a {found}, which is no plain data: no file can hold it.")
     model = json.dumps(
         {
             "estimator": type(estimator).__name__,
-            "parameters": parameters,
+            "parameters": {name: value for name, value in parameters.items() if value is not None},
             "fitted": fitted,
             "engine": contents.facts,
             "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
         },
         sort_keys=True,
-        allow_nan=False,
     )
-    arrays = {name: np.ascontiguousarray(array) for name, array in contents.arrays.items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in contents.tensors.items()}
     entries = {"format": FORMAT, "version": str(VERSION), "model": model, "sha256": _digest(model, arrays)}
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
@@ -117,7 +115,7 @@ def _check_format(source: Path, entries: dict[str, str]) -> None:
         )
     if int(version) > VERSION:
         raise LearnError(
-            f"{source} has format {version}, but this alphabet-learn reads formats up to {VERSION}: install a newer one."
+            f"{source} has format {version}, but this alphabet-learn reads formats up to {VERSION}: upgrade it."
         )
 
 
