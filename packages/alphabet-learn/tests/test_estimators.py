@@ -82,6 +82,9 @@ MISTAKES_IN_FIT = {
     ),
     "a number too large": (lambda: (replaced(X, (2, 1, 4), 1e300), Y), {}, "too large", "series 2", "rescale"),
     "one series alone": (lambda: (FLAT[0], Y[:1]), {}, "1D array", "x.reshape(1, 1, -1)"),
+    "an integer beyond float64": (lambda: ([*X[:-1].tolist(), [[10**400] * 12] * 2], Y), {}, "series 17", "rescale"),
+    "labels as one text": (lambda: (X, "abc"), {}, "'abc'", "one target per series"),
+    "an empty row": (lambda: ([[], [1.0]], [0, 1]), {}, "series 0 is empty", "leave it out"),
     "four axes": (lambda: (X[None], Y), {}, "4 axes", "(n, channels, time)"),
     "no series": (lambda: ([], []), {}, "no series"),
     "an empty series": (lambda: ([*X[:-1], np.empty((2, 0))], Y), {}, "series 17 is empty", "leave it out"),
@@ -121,9 +124,18 @@ MISTAKES_IN_PARAMETERS = {
     "method": ({"method": "closed"}, Y, "'closed'", "'closed_form' or 'trained'"),
     "class_weight": ({"class_weight": "equal"}, Y, "'equal'", "'balanced'"),
     "class_weight with labels": ({"class_weight": {0: 2.0}}, np.eye(3)[Y], "several labels", "sample_weight="),
-    "a negative class_weight": ({"class_weight": {0: -2.0}}, Y, "for series 0", "not negative"),
+    "a negative class_weight": ({"class_weight": {0: -2.0}}, Y, "class_weight is -2.0 for class 0", "not negative"),
+    "a class_weight that is text": ({"class_weight": {0: "heavy"}}, Y, "'heavy' for class 0", "a weight is finite"),
+    "class_weight of an unknown class": ({"class_weight": {"zero": 3}}, Y, "'zero'", "0, 1, 2", "spelling and type"),
+    "class_weight as an array": ({"class_weight": np.ones(2)}, Y, "array([1., 1.])", "'balanced'"),
+    "random_state": ({"random_state": np.random.default_rng(0)}, Y, "random_state is Generator", "pass an int"),
+    "budget_seconds": ({"method": "trained", "budget_seconds": "a"}, Y, "budget_seconds is 'a'", "positive number"),
     "epochs": ({"method": "trained", "epochs": 0}, Y, "epochs is 0", "positive integer"),
     "sizes": ({"method": "trained", "sizes": [(4, 4)]}, Y, "(4, 4)", "2 * modes <= width"),
+    "sizes without a list": ({"method": "trained", "sizes": (32, 8)}, Y, "(32, 8)", "list of pairs"),
+    "sizes of one number": ({"method": "trained", "sizes": [(4,)]}, Y, "[(4,)]", "list of pairs"),
+    "sizes as a number": ({"method": "trained", "sizes": 5}, Y, "sizes is 5", "list of pairs"),
+    "sizes that are no integers": ({"method": "trained", "sizes": [(32.5, 8)]}, Y, "32.5", "integers"),
 }
 
 
@@ -169,6 +181,7 @@ SUSPICIONS = {
         "never observed",
     ),
     "one series per class": (lambda: (X[:3], NAMES[:3]), "single series of class 'high'", "3 such classes of 3"),
+    "one series in a list": (lambda: (X[:5], list("abcab")), "single series of class 'c'", "1 such classes of 3"),
 }
 
 

@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -135,6 +137,9 @@ BAD = [
     (encode_classes, ([0, 1j],), ["Unknown label type"]),
     (encode_classes, (np.array([0, 1j]),), ["Complex data not supported"]),
     (encode_classes, (["a", 1],), ["Unknown label type", "int, text"]),
+    (encode_classes, ([10**30, 1],), ["holds objects of type int", "integers of 64 bits"]),
+    (encode_classes, ([Decimal(1), Decimal(2)],), ["holds objects of type Decimal", "strings"]),
+    (encode_classes, ("abc",), ["y should be a 1d array", "'abc'", "one target per series"]),
     (encode_classes, ([b"a", b"b"],), ["Unknown label type"]),
     (encode_classes, (np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"),), ["Unknown label type"]),
     (encode_classes, ([0, 1], [1, -1]), ["sample_weight is -1.0", "series 1", "not negative"]),
@@ -150,6 +155,7 @@ BAD = [
     (encode_values, ([1.0, NAN],), ["nan", "series 1"]),
     (encode_values, ([[1.0, 2.0], [1.0, INF]],), ["inf", "series 1, output 1"]),
     (encode_values, ([1.0, None],), ["nan", "series 1"]),
+    (encode_values, ([10**400, 1],), ["cannot be read as numbers"]),
     (encode_values, (["a", "b"],), ["cannot be read as numbers"]),
     (encode_values, (np.array(["1", "2"]),), ["cannot be read as numbers"]),
     (encode_values, (np.zeros((2, 2, 2)),), ["(2, 2, 2)"]),

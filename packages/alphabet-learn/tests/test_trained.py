@@ -490,3 +490,7 @@ def test_a_wrong_option_is_named_with_its_value_and_a_remedy(options):
     (name,) = options
     with pytest.raises(LearnError, match=rf"{name} is .*pass"):
         Trained(**options)
+
+
+def test_sizes_are_read_from_any_sequence_of_pairs():
+    assert Trained(sizes=np.array([[32, 8]])).sizes == ((32, 8),)

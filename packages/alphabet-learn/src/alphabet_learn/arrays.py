@@ -97,6 +97,8 @@ def _numbers(name: str, array: Array) -> Array:
             return array.astype(np.float64)
         except TypeError as error:
             raise WrongTypeError(f"{name} holds something that is no number: {error}.") from error
+        except OverflowError as error:
+            raise LearnError(f"{name} holds an integer too large for float64: rescale the channel.") from error
         except ValueError as error:
             raise LearnError(f"{name} holds arrays in its cells: pass a list of (channels, time) arrays.") from error
     if array.ndim == 0:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import column_or_1d
 from alphabet_learn.arrays import Array
 from alphabet_learn.errors import LearnError
 from alphabet_learn.facade import Predictor, check_axes
-from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values, read_weights
+from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values, read_class_weights, read_weights
 from alphabet_learn.problem import Doubles, Problem
 from alphabet_learn.trained import SIZES
 from alphabet_learn.transformer import AlphabetTransformer
@@ -138,7 +138,7 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
     def _encode(self, y: Any, sample_weight: Any, count: int) -> tuple[Array, Problem]:
         """What to call the outputs, and the problem."""
         chosen = self.class_weight
-        if not (chosen is None or chosen == "balanced" or isinstance(chosen, dict)):
+        if not (chosen is None or isinstance(chosen, dict) or (isinstance(chosen, str) and chosen == "balanced")):
             raise LearnError(f"class_weight is {chosen!r}: pass 'balanced', None, or a dict of a weight per class.")
         if _is_table(y):
             if isinstance(chosen, dict):
@@ -148,8 +148,8 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
         if isinstance(chosen, dict):
             classes, problem = encode_classes(y, sample_weight, False, count=count)
             codes = problem.targets[:, 0].astype(np.intp) if len(classes) == 2 else problem.targets.argmax(axis=1)
-            by_class = np.array([chosen.get(label, 1.0) for label in classes.tolist()], np.float64)
-            return encode_classes(y, read_weights(problem.weights * by_class[codes], count), False, count=count)
+            weights = problem.weights * read_class_weights(chosen, classes)[codes]
+            return encode_classes(y, read_weights(weights, count), False, count=count)
         return encode_classes(y, sample_weight, chosen is not None, count=count)
 
     def _encode_known(self, y: Any, sample_weight: Any, count: int) -> Problem:
@@ -249,7 +249,7 @@ def _warn_of_single_members(classes: Array, problem: Problem) -> None:
     single = np.flatnonzero(members == 1)
     if len(single):
         warnings.warn(
-            f"y holds a single series of class {classes[single[0]].item()!r} ({len(single)} such classes of "
+            f"y holds a single series of class {classes[single[:1]].tolist()[0]!r} ({len(single)} such classes of "
             f"{len(classes)}), too few to choose a penalty or to calibrate probabilities by: add series, or leave the "
             "class out.",
             UserWarning,

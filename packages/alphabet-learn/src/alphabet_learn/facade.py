@@ -84,7 +84,12 @@ class Facade(BaseEstimator):  # type: ignore[misc]
         return series
 
     def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise LearnError(
+                f"random_state is {self.random_state!r}: pass an int, None, or a numpy.random.RandomState."
+            ) from error
 
 
 class Predictor(Facade):
@@ -183,7 +188,7 @@ def _shape(data: Any) -> tuple[int, ...]:
     """The shape of an array, or of a matrix written as a list of lists; nothing for other lists of series."""
     if not isinstance(data, list | tuple):
         return tuple(data.shape) if hasattr(data, "shape") else np.asarray(data).shape
-    rows = {len(row) if isinstance(row, list | tuple) and np.ndim(row[0]) == 0 else None for row in data}
+    rows = {len(row) if isinstance(row, list | tuple) and len(row) and np.ndim(row[0]) == 0 else None for row in data}
     width = rows.pop() if len(rows) == 1 else None
     return () if width is None else (len(data), width)
 

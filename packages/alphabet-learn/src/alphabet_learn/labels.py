@@ -97,6 +97,21 @@ def read_weights(sample_weight: Any, count: int) -> Doubles:
     return np.asarray(weights / weights.max())
 
 
+def read_class_weights(given: dict[Any, Any], classes: Array) -> Doubles:
+    """(classes,) weights, 1 for a class left out; a class that y has not, and what is no weight, are refused."""
+    names = classes.tolist()
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise LearnError(
+            f"class_weight names {unknown[0]!r}, but the classes of y are {', '.join(map(repr, names[:10]))}"
+            f"{', ...' if len(names) > 10 else ''}: compare their spelling and type."
+        )
+    for name, weight in given.items():
+        if not isinstance(weight, numbers.Real) or not 0 <= weight < np.inf:
+            raise LearnError(f"class_weight is {weight!r} for class {name!r}: a weight is finite and not negative.")
+    return np.array([given.get(name, 1.0) for name in names], np.float64)
+
+
 def _mean_one(weights: Doubles) -> Doubles:
     return np.asarray(weights / weights.mean())
 
@@ -105,6 +120,8 @@ def _read_target(y: Any) -> Array:
     if y is None:
         raise LearnError("fit requires y to be passed, but the target y is None: pass one target per series.")
     array = _array(y)
+    if array.ndim == 0:
+        raise LearnError(f"y should be a 1d array, but it is {y!r}: pass one target per series.")
     if array.dtype.kind == "c":
         raise LearnError(f"Complex data not supported: y is {array.dtype}.")
     return array
@@ -139,8 +156,13 @@ def _class_labels(array: Array) -> Array:
     if kind not in "biufUO":
         raise LearnError(f"Unknown label type: {labels.dtype}. Convert the labels to strings or integers.")
     types = {"text" if isinstance(label, str) else type(label).__name__ for label in labels} if kind == "O" else set()
-    if types - {"text"}:
+    if len(types) > 1:
         raise LearnError(f"Unknown label type: y mixes {', '.join(sorted(types))}. Convert the labels to one type.")
+    if types - {"text"}:
+        raise LearnError(
+            f"Unknown label type: y holds objects of type {types.pop()}, for which numpy has no dtype. Convert the "
+            "labels to strings, or to integers of 64 bits."
+        )
     if len(labels) == 0:
         raise LearnError("y holds no label: pass one per series.")
     return labels
@@ -151,7 +173,7 @@ def _as_float(array: Array, name: str = "y") -> Doubles:
         if array.dtype.kind in "USmM":
             raise ValueError(f"it holds {array.dtype}")
         return np.asarray(array.astype(np.float64))
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise LearnError(f"{name} cannot be read as numbers: {error}; convert it to numbers first.") from error
 
 

@@ -8,6 +8,9 @@ counts of series and tokens, and no clock is read.
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
+from operator import index
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,15 +67,13 @@ class Trained:
         verbose: bool = True,
     ) -> None:
         _check_counts(ensemble=ensemble, epochs=epochs, patience=patience)
-        if not sizes or not all(0 < 2 * modes <= width for width, modes in sizes):
-            raise LearnError(f"sizes is {sizes!r}: pass pairs (width, modes) with 0 < 2 * modes <= width.")
-        if budget_seconds is not None and not budget_seconds > 0:
+        if budget_seconds is not None and not (isinstance(budget_seconds, Real) and budget_seconds > 0):
             raise LearnError(f"budget_seconds is {budget_seconds!r}: pass a positive number, or None for no limit.")
         if not 0 < validation_share < 1:
             raise LearnError(f"validation_share is {validation_share!r}: pass a share between 0 and 1, such as 0.2.")
         if not isinstance(recipe, Recipe) and recipe not in RECIPES:
             raise LearnError(f"recipe is {recipe!r}: pass one of {', '.join(RECIPES)}, or a Recipe of alphabet_core.")
-        self.sizes = tuple(sizes)
+        self.sizes = _read_sizes(sizes)
         self.budget_seconds = budget_seconds
         self.ensemble = ensemble
         self.epochs = epochs
@@ -191,6 +192,19 @@ def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise LearnError(f"{name} is {count!r}: pass a positive integer.")
+
+
+def _read_sizes(sizes: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs (width, modes) of Python's integers, of any sequence of pairs."""
+    try:
+        pairs = tuple((index(width), index(modes)) for width, modes in sizes)
+    except (TypeError, ValueError):
+        pairs = ()
+    if not pairs or not all(0 < 2 * modes <= width for width, modes in pairs):
+        raise LearnError(
+            f"sizes is {sizes!r}: pass a list of pairs (width, modes) of integers with 0 < 2 * modes <= width."
+        )
+    return pairs
 
 
 def _on_unit_grid(series: Series, unit: float) -> Flags:
