@@ -13,13 +13,15 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 UNIT_TOLERANCE = 1e-6  # as near as that, a token is at its place on a grid: the model snaps to it anyway
+SNAPPED = 4.0  # units in the last place of an instant: two roundings, and those of how a user computed it
 
 
 def read_clock(times: object, given: Counts, lengths: Counts) -> Doubles:
     """Elapsed time (N, T) since each series' first token, non-decreasing; padding repeats the last.
 
     given (N,) are the lengths that X had, which times must have too; of those only the first lengths[n] are read and
-    checked, the rest is padding. Numbers keep their unit; datetime64 and timedelta64 become seconds.
+    checked, the rest is padding. Numbers keep their unit; datetime64 and timedelta64 become seconds. Floating point
+    numbers that are evenly spaced up to their own rounding, as 1.7e9 + 0.01 t is, become an exact grid (`_snap`).
     """
     instants = _instants(times, given)
     clock = _elapsed(instants)
@@ -39,6 +41,7 @@ def read_clock(times: object, given: Counts, lengths: Counts) -> Doubles:
             f"times of series {n} goes back at position {t + 1}, from {instants[n, t]} to {instants[n, t + 1]}: sort "
             "the values and times of each series by time (read_frame does so)."
         )
+    clock = _snap(clock, instants, lengths)
     last = clock[np.arange(len(clock)), np.maximum(lengths - 1, 0)]
     return np.where(read, clock, np.where(lengths > 0, last, 0.0)[:, None])
 
@@ -168,6 +171,40 @@ def _elapsed(instants: Array) -> Doubles:
     exact = instants.astype(np.int64 if instants.dtype.kind in "iu" else np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(exact - exact[:, :1], dtype=np.float64)
+
+
+def _snap(clock: Doubles, instants: Array, lengths: Counts) -> Doubles:
+    """Clocks with the rounding of their instants undone, in series that have a grid within `SNAPPED` times that.
+
+    The grid's step is the shortest decimal number, or the inverse of one (a rate), that the rounding allows, so that
+    series which start at other instants have the same.
+    """
+    if instants.dtype.kind != "f":
+        return clock
+    snapped = clock
+    ends = np.maximum(lengths - 1, 0)
+    rows = np.arange(len(clock))
+    raw = np.maximum(np.abs(instants[:, 0]), np.abs(instants[rows, ends]))  # the largest, since times are sorted
+    error = SNAPPED * np.spacing(raw).astype(np.float64)
+    step = clock[rows, ends] / np.maximum(ends, 1)
+    coarse = (error > 1e-3 * UNIT_TOLERANCE * step) & (error < 0.1 * step)
+    tokens = np.arange(clock.shape[1])
+    for n in np.flatnonzero(coarse):
+        read = tokens <= ends[n]
+        grid = tokens * _shortest(float(step[n]), float(error[n] / ends[n]))
+        if (np.abs(clock[n] - grid) <= error[n])[read].all():
+            snapped = clock.copy() if snapped is clock else snapped
+            snapped[n, read] = grid[read]
+    return snapped
+
+
+def _shortest(number: float, error: float) -> float:
+    """The positive number of fewest decimal digits, itself or its inverse, within this error of the given one."""
+    for digits in range(17):
+        for candidate in (float(f"{number:.{digits}e}"), 1.0 / float(f"{1.0 / number:.{digits}e}")):
+            if abs(candidate - number) <= error:
+                return candidate
+    return number
 
 
 def _first(flags: Flags) -> tuple[int, int]:
