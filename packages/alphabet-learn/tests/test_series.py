@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from alphabet_learn.clock import counts_tokens
 from alphabet_learn.errors import LearnError
 from alphabet_learn.series import Series, read_series
 from alphabet_testing.models import build_model
@@ -385,3 +386,32 @@ def test_ten_thousand_series_are_read_in_well_under_a_second():
         got = read_series(values, **options)
         assert time.process_time() - began < 3.0  # 0.1 and 0.5 s; one Python step per value would take longer
         assert got.count == 10_000
+
+
+@pytest.mark.parametrize("step", [0.01, 1 / 30, 1 / 128])
+def test_an_even_clock_far_from_0_is_read_as_a_grid(step):
+    starts = 1.7e9 + np.array([0.0, 51.003])
+    times = read_series(np.zeros((2, 30)), times=starts[:, None] + np.arange(30) * step).times
+    np.testing.assert_allclose(times, np.tile(np.arange(30) * step, (2, 1)), rtol=1e-12)
+    assert counts_tokens(times / step, None).all()
+
+
+def test_an_uneven_clock_far_from_0_stays_as_it_is():
+    times = 1.7e9 + np.arange(30) * 0.01 + np.where(np.arange(30) % 2, 1e-5, 0.0)
+    np.testing.assert_array_equal(read_series(np.zeros((1, 30)), times=times).times[0], times - times[0])
+
+
+@pytest.mark.parametrize("value", [3e38, -3e38, 2e37])
+def test_a_value_whose_sums_would_not_be_finite_is_refused(value):
+    with pytest.raises(LearnError, match=r"too large.*series 0, channel 0, position 1.*rescale"):
+        read_series(np.array([[0.0, value, 1.0]], np.float32))
+
+
+def test_a_channel_that_float32_does_not_resolve_is_refused_when_fitting():
+    values = np.random.default_rng(0).standard_normal((4, 2, 30))
+    values[:, 1] += 1e8
+    with pytest.raises(LearnError, match=r"channel 1 of X varies by only .* subtract an offset"):
+        read_series(values)
+    read_series(values, channels=2)
+    for fine in (values.astype(np.float32), values[:, :1] + 1e3, np.full((2, 1, 9), 0.1) + 1e-17 * np.arange(9)):
+        read_series(fine)

@@ -83,3 +83,10 @@ def test_a_scaler_of_training_data_is_applied_to_other_series_as_it_is():
     other = scaler(Series(np.array([[[5.0]]], np.float32), times=np.array([[0.0]])))
     assert other.values.item() == 4.0
     assert other.times is not None
+
+
+def test_what_is_far_from_the_training_data_stays_finite():
+    scaler = fit_scaler(Series(np.array([[[0.0], [1e-30]]], np.float32)))
+    scaled = scaler(Series(np.array([[[1e37], [-1e37]]], np.float32))).values
+    assert np.isfinite(scaled**2).all()
+    assert scaled[0, 0, 0] > 0 > scaled[0, 1, 0]

@@ -9,6 +9,8 @@ Conventions, in one place:
 - times are non-decreasing per series, in any unit; dates become seconds. Every clock starts at 0.
 - Tokens of a series that share an instant are merged: per channel the mean of the values observed at that instant,
   missing if none is.
+- Values are rounded to float32: larger ones than 1e37 are refused, since their sums would not be finite, and when
+  fitting a channel whose variation the rounding would destroy, as around a large offset.
 - A series without a single observed value is refused, unless `allow_empty`: then it is one token with nothing observed.
 """
 
@@ -23,6 +25,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from alphabet_learn.arrays import Array, Counts, stack_series, within
 from alphabet_learn.clock import Doubles, Flags, first_step, merge_instants, read_clock
 from alphabet_learn.errors import LearnError
+
+LARGEST = 1e37  # of a value: sums and differences of a few are then finite in float32
+FEWEST_STEPS = 100  # a channel's range is at least so many times the error of its rounding
+ROUNDING = 1e-12  # of a channel's level: what varies less is constant, up to the rounding of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,7 @@ def read_series(
     channels: int | None = None,
     allow_empty: bool = False,
     dtype: DTypeLike = np.float32,
+    stacklevel: int = 3,
 ) -> Series:
     """X as Series, copied; the module's docstring says how missing values, padding, times and instants are read.
 
@@ -105,10 +112,15 @@ def read_series(
     channels: how many the model was fitted on; others are refused. None, when fitting: any number, with a warning if
     the axes look swapped, which is so if there are more than ten channels per time step and at most 64 time steps.
     allow_empty: whether a series may have no observed value at all.
+    stacklevel: of that warning, by `warnings.warn`.
     """
     stacked, given = stack_series(data)
-    _check_channels(stacked.shape[2], stacked.shape[1], channels, a_list=isinstance(data, list | tuple))
+    _check_channels(
+        stacked.shape[2], stacked.shape[1], channels, a_list=isinstance(data, list | tuple), stacklevel=stacklevel
+    )
     values = _as_finite(stacked, np.dtype(dtype))
+    if channels is None:
+        _check_resolution(stacked, values.dtype)
     observed = ~np.isnan(values)
     lengths, empty = given, np.zeros(len(values), dtype=np.bool_)
     if not observed.all():
@@ -146,10 +158,10 @@ def _lengths(observed: Flags) -> Counts:
 
 
 def _as_finite(stacked: Array, dtype: np.dtype[Any]) -> Array:
-    """A copy (N, T, C) in this dtype; infinity, or a number that the dtype cannot hold, is an error."""
+    """A copy (N, T, C) in this dtype; infinity, or a number larger than `LARGEST`, is an error."""
     with np.errstate(over="ignore"):
         values = stacked.astype(dtype, order="C", copy=True)
-    infinite = np.isinf(values)
+    infinite = np.abs(values) > LARGEST
     if not infinite.any():
         return values
     n, t, c = (int(i) for i in np.argwhere(infinite)[0])
@@ -162,7 +174,27 @@ def _as_finite(stacked: Array, dtype: np.dtype[Any]) -> Array:
     )
 
 
-def _check_channels(found: int, length: int, expected: int | None, *, a_list: bool) -> None:
+def _check_resolution(stacked: Array, dtype: np.dtype[Any]) -> None:
+    """Refuse a channel that varies, but by so little beside its level that rounding to this dtype destroys it."""
+    if stacked.dtype.kind == "f" and stacked.dtype.itemsize <= dtype.itemsize:
+        return
+    low, high = (reduce.reduce(stacked, axis=(0, 1)).astype(np.float64) for reduce in (np.fmin, np.fmax))
+    level = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):  # a channel may have no observed value
+        spread = high - low
+        suspect = (spread > ROUNDING * level) & (spread < FEWEST_STEPS * np.finfo(dtype).eps * level)
+    for channel in np.flatnonzero(suspect):
+        exact = stacked[:, :, channel].astype(np.float64)
+        lost = np.fmax.reduce(np.abs(exact - exact.astype(dtype)), axis=None)
+        if lost * FEWEST_STEPS > spread[channel]:
+            raise LearnError(
+                f"channel {channel} of X varies by only {spread[channel]:.3g} around {low[channel]:.6g}, which {dtype} "
+                f"does not resolve: subtract an offset, such as {low[channel]:.6g}, from that channel, here and when "
+                "predicting."
+            )
+
+
+def _check_channels(found: int, length: int, expected: int | None, *, a_list: bool, stacklevel: int) -> None:
     transposed = "[x.T for x in X]" if a_list else "X.transpose(0, 2, 1)"
     if expected is None:
         if found > 10 * length and length <= 64:
@@ -170,7 +202,7 @@ def _check_channels(found: int, length: int, expected: int | None, *, a_list: bo
                 f"X has {found} channels of only {length} time steps: if the axes are swapped, pass {transposed}, "
                 "since X is (n, channels, time).",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
     elif found != expected:
         remedy = (

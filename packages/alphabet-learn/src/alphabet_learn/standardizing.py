@@ -11,6 +11,8 @@ Doubles = NDArray[np.float64]
 BLOCK = 1024  # series whose float64 copies are held at once
 CONSTANT = 1e-9  # of a channel's mean: rounding alone leaves a constant channel a deviation of about 1e-16 of it
 
+LARGEST_SCALED = 1e18  # in deviations: its square is finite in float32
+
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
@@ -23,22 +25,27 @@ class Scaler:
     deviation: Doubles
 
     def __call__(self, series: Series) -> Series:
-        """The same series with standardized values (N, T, C), float32; masks and times are shared."""
+        """The same series with standardized values (N, T, C), float32, all finite; masks and times are shared."""
         values = np.empty(series.values.shape, np.float32)
         for start in range(0, series.count, BLOCK):
             block = slice(start, start + BLOCK)
-            scaled = (series.values[block] - self.mean) / self.deviation
+            scaled = np.clip((series.values[block] - self.mean) / self.deviation, -LARGEST_SCALED, LARGEST_SCALED)
             values[block] = scaled if _everything_present(series) else np.where(_present(series, block), scaled, 0.0)
         return replace(series, values=values)
 
 
 def fit_scaler(series: Series) -> Scaler:
     """The scaler of each channel's observed entries; every entry counts alike, whatever a series weighs."""
+    mean, deviation, constant = measure_channels(series)
+    return Scaler(np.where(np.isnan(mean), 0.0, mean), np.where(constant, 1.0, deviation))
+
+
+def measure_channels(series: Series) -> tuple[Doubles, Doubles, NDArray[np.bool_]]:
+    """Each channel's mean (C,), NaN if it was never observed; its deviation; and whether it counts as constant."""
     count, mean = _average(series, np.zeros(series.channels), power=1)
-    variance = _average(series, mean, power=2)[1]
-    deviation = np.sqrt(variance)
+    deviation = np.sqrt(_average(series, mean, power=2)[1])
     constant = (deviation <= CONSTANT * np.maximum(np.abs(mean), 1e-30)) | (count == 0)
-    return Scaler(mean, np.where(constant, 1.0, deviation))
+    return np.where(count == 0, np.nan, mean), deviation, constant
 
 
 def _average(series: Series, center: Doubles, *, power: int) -> tuple[Doubles, Doubles]:
