@@ -1,9 +1,12 @@
 """The closed form: repeats and weights, masks and times, lengths down to one token, memory in both regimes."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
-from alphabet_learn.banks import poles_of
+from alphabet_learn.banks import make_bank, poles_of
 from alphabet_learn.closed_form import ClosedForm, merge_duplicates
 from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values
 from alphabet_learn.progress import Progress
@@ -187,3 +190,28 @@ def test_values_and_several_labels_are_learned():
     table = np.stack([labels, 1 - labels, labels], axis=1)
     several.fit(series, encode_multilabel(table, None), seed=0)
     assert (several.probabilities(series) > 0.5).astype(int).tolist() == table.tolist()
+
+
+def test_banks_drawn_at_once_leave_the_users_random_numbers_alone():
+    before, interval = torch.get_rng_state(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: make_bank(SMALL, 1), range(64)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.fixture
+def float64_by_default():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("float64_by_default")
+def test_torchs_default_dtype_may_be_float64():
+    values, labels = make_waves()
+    engine, series = fit(values, labels)
+    assert ((engine.scores(series)[:, 0] > 0) == labels).mean() > 0.9

@@ -494,3 +494,13 @@ def test_a_wrong_option_is_named_with_its_value_and_a_remedy(options):
 
 def test_sizes_are_read_from_any_sequence_of_pairs():
     assert Trained(sizes=np.array([[32, 8]])).sizes == ((32, 8),)
+
+
+def test_torchs_default_dtype_may_be_float64():
+    series, labels = waves(12)
+    torch.set_default_dtype(torch.float64)
+    try:
+        scores = fitted(series, classify(labels)).scores(series)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert np.isfinite(scores).all()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alphabet_learn.clock import counts_tokens
+from alphabet_learn.drawing import draw_fresh
 from alphabet_learn.recipe import Recipe, View
 from alphabet_learn.series import Series
 from alphabet_learn.standardizing import Scaler, fit_scaler
@@ -96,7 +97,9 @@ def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Al
     with one_torch_thread(), torch.no_grad():
         channel = torch.randint(channels, (2 * modes,), generator=draw)  # that each feature reads
         model.project.weight.zero_()
-        model.project.weight[torch.arange(2 * modes), channel] = torch.randn(2 * modes, generator=draw)
+        model.project.weight[torch.arange(2 * modes), channel] = torch.randn(
+            2 * modes, generator=draw, dtype=torch.float32
+        )
         for bank in model.banks():
             lowest = min(max(1.0 / length, 1.1 * DECAY_MIN), 1.0)
             share = (_spread(lowest, DECAY_MAX, modes, draw) - DECAY_MIN) / (DECAY_MAX - DECAY_MIN)
@@ -110,10 +113,10 @@ def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Al
 def make_bank(recipe: Recipe, channels: int) -> Alphabet:
     """A model with what the recipe fixes; its projection, its poles and its lifts are still to be set."""
     modes = recipe.modes
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = Alphabet(AlphabetConfig(channels=channels, width=2 * modes, modes=modes, outputs=1))
+    model = draw_fresh(AlphabetConfig(channels=channels, width=2 * modes, modes=modes, outputs=1))
+    with torch.no_grad():
         for bank in model.banks():
-            bank.frame = FixedFrame(torch.eye(2 * modes))
+            bank.frame = FixedFrame(torch.eye(2 * modes, dtype=torch.float32))
             bank.norm.gain.fill_(recipe.gain)
         assert model.synthesis is not None
         model.synthesis.scale.fill_(recipe.synthesis / recipe.gain)
@@ -125,7 +128,9 @@ def make_bank(recipe: Recipe, channels: int) -> Alphabet:
 
 def _spread(low: float, high: float, count: int, draw: torch.Generator) -> Tensor:
     """Numbers (count,) from low to high whose logarithms are uniform."""
-    return torch.exp(math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count, generator=draw))
+    return torch.exp(
+        math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count, generator=draw, dtype=torch.float32)
+    )
 
 
 def describe(runtime: CpuRuntime, series: Series) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from alphabet_learn.banks import Lens, make_bank, read_projection
 from alphabet_learn.calibration import Calibration
 from alphabet_learn.closed_form import ClosedForm, Head
+from alphabet_learn.drawing import draw_fresh
 from alphabet_learn.errors import LearnError
 from alphabet_learn.recipe import Recipe, View
 from alphabet_learn.standardizing import Scaler
@@ -159,8 +160,7 @@ def _unpack_trained(contents: Contents, channels: int) -> Trained:
 
 
 def _unpack_model(config: AlphabetConfig, prefix: str, tensors: dict[str, Array]) -> Alphabet:
-    with torch.random.fork_rng(devices=[]):
-        model = Alphabet(config)
+    model = draw_fresh(config)
     for name, tensor in model.state_dict().items():
         _fill(tensor, tensors[prefix + name], name)
     return model.eval()

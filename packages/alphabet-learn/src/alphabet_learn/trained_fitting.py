@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphabet_learn.drawing import draw_fresh
 from alphabet_learn.problem import Doubles
 
 Flags = NDArray[np.bool_]
@@ -39,7 +40,6 @@ REFERENCE_MICROBATCH = 16
 _threads_lock = threading.Lock()
 _inside, _configured = 0, 1  # callers within `one_thread`, and the number of threads before the first of them
 _depth = threading.local()  # how often a thread has entered it
-_drawing = threading.Lock()  # torch's own random numbers, which a fresh model is drawn from, are one per process
 
 
 @contextmanager
@@ -252,9 +252,7 @@ def draw_model(plan: Plan, size: tuple[int, int], train: Examples, seed: int) ->
     """A fresh model of this width and number of modes, drawn by the seed alone."""
     outputs = plan.examples.targets.shape[1]
     config = AlphabetConfig(channels=train.values.shape[2], width=size[0], modes=size[1], outputs=outputs)
-    with _drawing, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Alphabet(config)
+    model = draw_fresh(config, seed=seed)
     if plan.adapted:
         with one_thread():
             adapt(model, train.values, seed=seed, **train.side_inputs())
