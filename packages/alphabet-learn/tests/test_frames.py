@@ -35,8 +35,9 @@ def test_without_a_time_column_rows_keep_their_order():
     assert read_frame(FRAME, id="case", columns="x").X[0].tolist() == series[0].tolist()
 
 
-def test_columns_give_the_order_of_the_channels():
-    series = read_frame(FRAME, id="case", columns=["y", "x"]).X
+@pytest.mark.parametrize("container", [list, tuple, iter, np.array, pd.Index])
+def test_columns_give_the_order_of_the_channels(container):
+    series = read_frame(FRAME, id="case", columns=container(["y", "x"])).X
     np.testing.assert_array_equal(series[1], [[np.nan, 4], [2, 4]])
 
 
@@ -102,6 +103,7 @@ def test_the_index_of_the_frame_does_not_matter():
 
 
 TWICE = pd.DataFrame([[1, 2.0, 3.0]], columns=["case", "x", "x"])
+NUMBERED = pd.DataFrame({"case": [2, 2], "x": [1.0, 2.0], "kind": [0, 1]})
 BAD = [
     (FRAME, {"id": "patient"}, ["no column 'patient'", "'case', 'at', 'x'"]),
     (FRAME.set_index("case"), {"id": "case"}, ["no column 'case'", "reset_index"]),
@@ -117,6 +119,13 @@ BAD = [
     (FRAME.assign(at=[0, 1, None, 2, 3]), {"id": "case", "time": "at", "columns": ["x"]}, ["row 2", "series 'b'"]),
     (FRAME.assign(case=["b", None] * 2 + ["b"]), {"id": "case", "columns": ["x"]}, ["'case' is missing in row 1"]),
     ([[1]], {"id": "case"}, ["DataFrame", "list"]),
+    (FRAME, {"id": ["case"]}, ["['case']", "a list", "name of one column"]),
+    (FRAME, {"id": ("case", "at")}, ["no column ('case', 'at')"]),
+    (FRAME, {"id": None}, ["id is None", "which series"]),
+    (FRAME, {"id": "case", "columns": 3}, ["no column 3"]),
+    (FRAME.assign(case=[[1]] * 5), {"id": "case", "columns": ["x"]}, ["'case'", "cannot be compared", "text"]),
+    (NUMBERED, {"id": "case", "columns": ["x"], "label": "kind"}, ["series 2, from 0 to 1 in row 1"]),
+    (NUMBERED.assign(at=None), {"id": "case", "time": "at", "columns": ["x"]}, ["of series 2: leave"]),
 ]
 
 

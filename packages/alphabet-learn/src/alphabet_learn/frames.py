@@ -1,6 +1,6 @@
 """pandas frames in long format, one row per series and instant, as the lists that estimators take."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ def read_frame(
     *,
     id: Hashable,  # noqa: A002 - the word that users have for it
     time: Hashable | None = None,
-    columns: Sequence[Hashable] | None = None,
+    columns: Iterable[Hashable] | None = None,
     label: Hashable | None = None,
 ) -> FrameSeries:
     """The series of a pandas frame in long format.
@@ -44,22 +44,25 @@ def read_frame(
 
     if not isinstance(frame, pd.DataFrame):
         raise LearnError(f"read_frame takes a pandas DataFrame, but got {type(frame).__name__}: wrap it in one.")
+    if id is None:
+        raise LearnError("id is None: pass the name of the column that says which series a row belongs to.")
     roles = [name for name in (id, time, label) if name is not None]
     if columns is None:
-        columns = [name for name in frame.columns if name not in roles]
-    elif isinstance(columns, str):
-        columns = [columns]
-    _check_columns(frame, [*roles, *columns])
-    if not len(frame) or not len(columns):
-        raise LearnError(f"the frame has {len(frame)} rows and {len(columns)} channels: give it at least one of each.")
+        channels = [name for name in frame.columns if name not in roles]
+    else:
+        single = isinstance(columns, str) or not isinstance(columns, Iterable)
+        channels = [columns] if single else list(columns)
+    _check_columns(frame, [*roles, *channels])
+    if not len(frame) or not len(channels):
+        raise LearnError(f"the frame has {len(frame)} rows and {len(channels)} channels: give it at least one of each.")
 
-    codes, ids = pd.factorize(frame[id])  # codes count the ids in order of first appearance; -1 is a missing one
+    codes, ids = _factorize(frame[id], id)  # codes count the ids in order of first appearance; -1 is a missing one
     if (codes < 0).any():
         raise LearnError(f"column {id!r} is missing in row {int(np.argmax(codes < 0))}: every row needs its id.")
     instants = None if time is None else _instants(frame[time], time, frame[id])
     order = np.lexsort((codes,) if instants is None else (instants, codes))
     ends = np.cumsum(np.bincount(codes))[:-1]
-    values = np.stack([_numbers(frame[name], name) for name in columns])[:, order]  # (C, rows)
+    values = np.stack([_numbers(frame[name], name) for name in channels])[:, order]  # (C, rows)
     return FrameSeries(
         X=np.split(values, ends, axis=1),
         times=None if instants is None else np.split(instants[order], ends),
@@ -70,7 +73,9 @@ def read_frame(
 
 def _check_columns(frame: Any, wanted: Sequence[Hashable]) -> None:
     for name in wanted:
-        found = int((frame.columns == name).sum())
+        if not isinstance(name, Hashable):
+            raise LearnError(f"a column is named by {name!r}, a {type(name).__name__}: pass the name of one column.")
+        found = sum(column == name for column in frame.columns.tolist())
         if found == 1:
             continue
         if found > 1:
@@ -84,6 +89,22 @@ def _check_columns(frame: Any, wanted: Sequence[Hashable]) -> None:
         raise LearnError(
             f"column {repeated!r} is asked for twice: it can be only one of id, time, label and a channel."
         )
+
+
+def _factorize(column: Any, name: Hashable) -> tuple[NDArray[np.intp], Any]:
+    """Codes (rows,) and what they stand for, in order of first appearance; -1 where an entry is missing."""
+    import pandas as pd
+
+    try:
+        codes, entries = pd.factorize(column)
+    except TypeError as error:
+        raise LearnError(f"column {name!r} holds what cannot be compared ({error}): convert it to text.") from error
+    return codes, entries
+
+
+def _shown(value: Any) -> str:
+    """As users wrote it: 2, not np.int64(2)."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _numbers(column: Any, name: Hashable) -> NDArray[np.float64]:
@@ -104,7 +125,8 @@ def _instants(column: Any, name: Hashable, ids: Any) -> NDArray[Any]:
     if missing.any():
         row = int(np.argmax(missing))
         raise LearnError(
-            f"column {name!r} is missing in row {row}, of series {ids.iloc[row]!r}: leave out rows without a time."
+            f"column {name!r} is missing in row {row}, of series {_shown(ids.iloc[row])}: leave out rows without a "
+            "time."
         )
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -118,19 +140,17 @@ def _instants(column: Any, name: Hashable, ids: Any) -> NDArray[Any]:
 
 def _labels(column: Any, name: Hashable, codes: NDArray[np.intp], ids: Any) -> NDArray[Any]:
     """(n,): the label of each series."""
-    import pandas as pd
-
-    kinds, _ = pd.factorize(column)
+    kinds, _ = _factorize(column, name)
     first = np.unique(codes, return_index=True)[1]  # where each series first appears
     wrong = kinds != kinds[first][codes]
     if wrong.any():
         row = int(np.argmax(wrong))
         there, here = column.iloc[first[codes[row]]], column.iloc[row]
         raise LearnError(
-            f"column {name!r} changes within series {ids[codes[row]]!r}, from {there!r} to {here!r} in row {row}: give "
-            "each series one label, or split it into several ids."
+            f"column {name!r} changes within series {_shown(ids[codes[row]])}, from {_shown(there)} to {_shown(here)} "
+            f"in row {row}: give each series one label, or split it into several ids."
         )
     if (kinds < 0).any():
         series = ids[codes[int(np.argmax(kinds < 0))]]
-        raise LearnError(f"column {name!r} is missing in series {series!r}: leave out series without a label.")
+        raise LearnError(f"column {name!r} is missing in series {_shown(series)}: leave out series without a label.")
     return np.asarray(column)[first]

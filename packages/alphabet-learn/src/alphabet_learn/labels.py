@@ -107,7 +107,7 @@ def read_class_weights(given: dict[Any, Any], classes: Array) -> Doubles:
             f"{', ...' if len(names) > 10 else ''}: compare their spelling and type."
         )
     for name, weight in given.items():
-        if not isinstance(weight, numbers.Real) or not 0 <= weight < np.inf:
+        if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < np.inf:
             raise LearnError(f"class_weight is {weight!r} for class {name!r}: a weight is finite and not negative.")
     return np.array([given.get(name, 1.0) for name in names], np.float64)
 
