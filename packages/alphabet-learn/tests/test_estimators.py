@@ -33,6 +33,8 @@ NAMES = np.array(["low", "middle", "high"])[Y]
 FLAT = X[:, 0]  # a matrix (n, time)
 TIMES = np.cumsum(np.random.default_rng(1).uniform(0.5, 2.0, (18, 12)), axis=1)
 
+DATES = np.datetime64("2026-01-01") + np.arange(12) * np.timedelta64(1, "h")
+
 
 @pytest.fixture(scope="module")
 def classifier():
@@ -47,6 +49,11 @@ def on_matrix():
 @pytest.fixture(scope="module")
 def timed():
     return AlphabetClassifier(random_state=0).fit(X, Y, times=TIMES)
+
+
+@pytest.fixture(scope="module")
+def dated():
+    return AlphabetClassifier(random_state=0).fit(X, Y, times=DATES)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +163,8 @@ MISTAKES_IN_PREDICT = {
     "another width in a list": ("on_matrix", lambda: FLAT[:, :9].tolist(), {}, "9 features", "expecting 12"),
     "times left out": ("timed", lambda: X, {}, "fitted with times=", "same unit"),
     "times added": ("classifier", lambda: X, {"times": TIMES}, "fitted without", "leave it out"),
+    "dates for numbers": ("timed", lambda: X, {"times": DATES}, "holds dates", "fitted on numbers", "seconds"),
+    "numbers for dates": ("dated", lambda: X, {"times": TIMES}, "holds numbers", "fitted on dates"),
     "all missing": ("classifier", lambda: replaced(X, 3, np.nan), {}, "series 3", "no observed value"),
     "infinite": ("classifier", lambda: replaced(X, (2, 0, 1), -np.inf), {}, "series 2, channel 0, position 1"),
 }
@@ -181,6 +190,12 @@ SUSPICIONS = {
         "never observed",
     ),
     "one series per class": (lambda: (X[:3], NAMES[:3]), "single series of class 'high'", "3 such classes of 3"),
+    "frames with time in their rows": (
+        lambda: ([pd.DataFrame(x.T) for x in X], Y),
+        "12 rows and 2 columns",
+        "[x.T for x in X]",
+    ),
+    "a channel of tiny numbers": (lambda: (replaced(X, slice(None), X * 1e-42), Y), "Channel 0", "1 further"),
     "one series in a list": (lambda: (X[:5], list("abcab")), "single series of class 'c'", "1 such classes of 3"),
 }
 
@@ -198,10 +213,13 @@ def test_a_suspicion_is_said_in_one_sentence_and_the_fit_goes_on(suspicion):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suspicion", ["a constant channel", "one series per class"])
+@pytest.mark.parametrize(
+    "suspicion",
+    ["time and channels swapped", "a constant channel", "one series per class", "frames with time in their rows"],
+)
 def test_a_warning_points_at_the_line_that_called_fit(suspicion):
     data, y = SUSPICIONS[suspicion][0]()
-    with pytest.warns(UserWarning, match="leave") as caught:
+    with pytest.warns(UserWarning, match="leave|pass") as caught:
         AlphabetClassifier(random_state=0).fit(data, y)
     assert caught[0].filename == __file__
 
@@ -449,3 +467,45 @@ def test_the_trained_method_has_the_same_face():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert 0.0 <= fitted.score(X, NAMES, times=TIMES) <= 1.0
+
+
+def dates_of(count, zone=None):
+    return pd.date_range("2026-01-01", periods=count, freq="h", tz=zone)
+
+
+# Every way to write the same instants, and whether they are dates.
+CLOCKS = {
+    "numbers": (TIMES, False),
+    "a list of numbers": (list(TIMES), False),
+    "datetime64": (DATES, True),
+    "an index": (dates_of(12), True),
+    "a column in a zone": (pd.Series(dates_of(12, "Europe/Paris")), True),
+    "datetimes": (dates_of(12).to_pydatetime().tolist(), True),
+    "objects": (np.array(dates_of(12).to_pydatetime(), dtype=object), True),
+    "a list of arrays": ([DATES] * 18, True),
+    "durations": (DATES - DATES[0], True),
+    "none": (None, False),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_dates_are_told_from_numbers(clock):
+    times, dated = CLOCKS[clock]
+    assert AlphabetTransformer()._read_training(X, times)[1]["dated_"] is dated
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    model = AlphabetClassifier(random_state=0).fit(FLAT, Y)
+    before, scores = dict(vars(model)), model.decision_function(FLAT)
+    model.method = "unheard of"
+    with pytest.raises(LearnError, match="method is"):
+        model.fit(pd.DataFrame(FLAT[:, :9]).add_prefix("t"), Y, times=np.arange(9.0))
+    assert {**vars(model), "method": "closed_form"} == before
+    assert np.array_equal(model.decision_function(FLAT), scores)
+
+
+def test_a_second_fit_forgets_what_the_first_found_out():
+    frame = pd.DataFrame(FLAT).add_prefix("t")
+    model = AlphabetClassifier(random_state=0).fit(frame, Y).prune(5, frame, Y)
+    assert {"cost_", "feature_names_in_"} <= set(vars(model))
+    assert not {"cost_", "feature_names_in_"} & set(vars(model.fit(FLAT, Y)))

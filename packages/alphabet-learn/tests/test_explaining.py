@@ -63,7 +63,7 @@ def fitted(method, inputs="", task="binary", ensemble=1):
     series, problem = waves(inputs), targets(task)
     engine.fit(series, problem, seed=0)
     classes = {"binary": ["no", "yes"], "multiclass": ["a", "b", "c"], "multilabel": [10, 20]}.get(task)
-    estimator = SimpleNamespace(engine_=engine, kind_=problem.kind, timed_="timed" in inputs)
+    estimator = SimpleNamespace(engine_=engine, kind_=problem.kind, timed_="timed" in inputs, dated_=False)
     if classes is not None:
         estimator.classes_ = np.array(classes)
     return estimator, series
@@ -136,6 +136,8 @@ def test_asking_for_the_other_of_two_classes_turns_every_sign():
     [
         ("multilabel", None, "There are 2 outputs: pass target= one of 10, 20, to say which to explain."),
         ("regressions", 2, "target is 2, which is no output of this model: pass one of 0, 1."),
+        ("regressions", [0, 1], "target is [0, 1], which is no output of this model: pass one of 0, 1."),
+        ("multilabel", 1, "target is 1, which is no output of this model: pass one of 10, 20."),
         ("binary", "maybe", "target is 'maybe', which is no output of this model: pass one of no, yes."),
     ],
 )
@@ -271,3 +273,35 @@ def test_short_numbers_are_short_and_near(number):
     text = short(number)
     assert len(text) <= 7
     assert abs(float(text.replace(",", "")) - number) <= 0.051 * number
+
+
+def test_a_representation_is_one_line():
+    estimator, series = fitted("closed form")
+    text = repr(explain(estimator, series))
+    assert text == "<Explanation of 12 series by 128 poles; print shows the strongest>"
+
+
+def test_labels_with_names_are_asked_for_by_name_or_number():
+    estimator, series = fitted("closed form", task="multilabel")
+    named = SimpleNamespace(**{**vars(estimator), "classes_": np.array(["ten", "twenty"])})
+    for by_number, by_name in ((0, "ten"), (1, "twenty")):
+        assert explain(named, series, target=by_number).asked == explain(named, series, target=by_name).asked
+    with pytest.raises(LearnError, match="target is 2, which is no output"):
+        explain(named, series, target=2)
+
+
+def test_tokens_are_labelled_by_elapsed_time_where_series_share_it():
+    estimator, series = fitted("closed form", "timed")
+    why = explain(estimator, series)
+    assert why.by("time")[0].tolist() == list(range(40))  # every series has a clock of its own
+    assert why[3].by("time")[0].tolist() == series.times[3].tolist()
+    untimed = explain(*fitted("closed form"))
+    assert untimed[3].by("time")[0].tolist() == list(range(40))
+
+
+def test_the_unit_of_dates_is_named():
+    estimator, series = fitted("closed form", "timed")
+    dated = SimpleNamespace(**{**vars(estimator), "dated_": True})
+    why = explain(dated, series)
+    assert why.unit == "s"
+    assert why.by("memory")[0][0].endswith(" s")

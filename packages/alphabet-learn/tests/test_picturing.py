@@ -38,7 +38,7 @@ def explained(method, timed=False, ensemble=1):
     )
     engine.fit(series, Problem("classification", (np.arange(12)[:, None] % 2).astype(float), np.ones(12)), seed=0)
     classes = np.array(["low", "high"])
-    estimator = SimpleNamespace(engine_=engine, kind_="classification", classes_=classes, timed_=timed)
+    estimator = SimpleNamespace(engine_=engine, kind_="classification", classes_=classes, timed_=timed, dated_=False)
     return estimator, explain(estimator, series)
 
 

@@ -47,7 +47,11 @@ def fitted(method, task, ensemble=2):
     series, problem = waves(), targets(task)
     engine.fit(series, problem, seed=0)
     classes = np.arange(max(2, problem.outputs))
-    return SimpleNamespace(engine_=engine, kind_=problem.kind, classes_=classes, timed_=False), series, problem
+    return (
+        SimpleNamespace(engine_=engine, kind_=problem.kind, classes_=classes, timed_=False, dated_=False),
+        series,
+        problem,
+    )
 
 
 def right(scores, problem):
@@ -152,3 +156,11 @@ def test_pruning_without_series_says_what_it_needs():
     estimator, *_ = fitted("trained", "binary")
     with pytest.raises(LearnError, match=r"prune needs the training series.*prune\(k, X, y\)"):
         prune(estimator, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_targets_of_another_width_are_told(method):
+    estimator, series, problem = fitted(method, "regression")
+    wider = Problem("regression", np.repeat(problem.targets, 2, axis=1), problem.weights)
+    with pytest.raises(LearnError, match="y has 2 outputs, but the model was fitted on 1"):
+        prune(estimator, 3, series, wider)

@@ -81,10 +81,10 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
         A weight of 2 is as good as a repetition for the closed form.
         """
         _check_axes(X, y)
-        series = self._read_training(X, times)
+        series, facts = self._read_training(X, times)
         classes, problem = self._encode(y, sample_weight, series.count)
         _warn_of_single_members(classes, problem)
-        self._fit_engine(series, problem)
+        self._fit_engine(series, problem, facts)
         self.classes_ = classes
         return self
 
@@ -194,9 +194,9 @@ class AlphabetRegressor(RegressorMixin, Predictor):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, *, times: Any = None, sample_weight: Any = None) -> Self:
         """Learn from series and their values (n,) or (n, outputs)."""
         _check_axes(X, y)
-        series = self._read_training(X, times)
+        series, facts = self._read_training(X, times)
         problem = encode_values(y, sample_weight, count=series.count)
-        self._fit_engine(series, problem)
+        self._fit_engine(series, problem, facts)
         self.regression_1d_ = np.asarray(y).ndim == 1
         return self
 

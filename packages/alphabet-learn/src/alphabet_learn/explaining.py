@@ -38,12 +38,13 @@ SHOWN, SHOWN_BANDS = 5, 3  # poles, and bands of periods, in a printed explanati
 Aspect = Literal["period", "memory", "channel", "view", "kind", "time"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """margin[n] = baseline[n] + contributions[n].sum() for N series; `why[0]` is the explanation of one of them.
 
     margin, baseline (N,); contributions (N, poles), in the order of `poles`. Poles that the head does not read are
-    left out. asked: what each margin is, in words. unit: of periods and memories, "samples" or "" if times were given.
+    left out. asked: what each margin is, in words. unit: of periods and memories, "samples"; if times were given, "s"
+    for dates and "" for numbers.
     """
 
     margin: Doubles
@@ -73,10 +74,12 @@ class Explanation:
 
         "period", "memory": octaves, counted from the sample or the median step, that hold a pole; all periods beyond
         16384 steps are one band. "channel": a pole gives each channel its share. "view". "kind": direct or cascaded.
-        "time": the tokens of the series, 0 to T - 1, among which a pole is divided by where its energy lies.
+        "time": the tokens of the series, among which a pole is divided by where its energy lies; 0 to T - 1, or if
+        times were given, the time since the first, an instant that several rows share counting once. Series with
+        clocks of their own have no labels in common but 0 to T - 1: ask for one of them, `why[n].by("time")`.
         """
         if aspect == "time":
-            return np.arange(self.series.length), self.over_time(None)[:, :, 0]
+            return _token_labels(self.series), self.over_time(None)[:, :, 0]
         if aspect == "channel":
             shares = np.array([pole.shares for pole in self.poles])  # (poles, C)
             return np.array([f"channel {c}" for c in range(shares.shape[1])]), self.contributions @ shares
@@ -132,6 +135,9 @@ class Explanation:
             columns[column] = np.tile(values.to_numpy(), len(self))
         return pandas.DataFrame({**columns, "contribution": self.contributions.ravel()})
 
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self)} series by {len(self.poles):,} poles; print shows the strongest>"
+
     def __str__(self) -> str:
         if len(self) != 1:
             strength = np.abs(self.contributions).mean(axis=0) if len(self) else np.zeros(len(self.poles))
@@ -157,7 +163,7 @@ def explain(estimator: Any, series: Series, *, target: object = None) -> Explana
     """The explanation of a fitted estimator's margins for series; the module's docstring says what target= chooses."""
     engine = estimator.engine_
     lenses, head = lenses_of(engine), read_head(engine)
-    unit = "" if estimator.timed_ else "samples"
+    unit = "samples" if not estimator.timed_ else "s" if estimator.dated_ else ""
     poles = list_poles(lenses, unit=unit)
     size = len(head.mean) // len(poles)  # coordinates of a pole
     effect = np.abs(head.factor[:, None] * head.weights).reshape(len(poles), -1)
@@ -194,9 +200,13 @@ def _find_output(estimator: Any, outputs: int, target: object) -> int | None:
         if outputs == 1:
             return 0
         raise LearnError(f"There are {outputs} outputs: pass target= one of {_listed(names)}, to say which to explain.")
-    for number, name in enumerate(names):
-        if name == target:
-            return number
+    if not isinstance(target, list | tuple) and np.ndim(target) == 0:  # type: ignore[arg-type]
+        for number, name in enumerate(names):
+            if name == target:
+                return number
+        numbered = estimator.kind_ == "multilabel" and all(isinstance(name, str) for name in names)
+        if numbered and target in range(outputs):
+            return int(target)  # type: ignore[call-overload,no-any-return]
     raise LearnError(f"target is {target!r}, which is no output of this model: pass one of {_listed(names)}.")
 
 
@@ -227,6 +237,16 @@ def _choose(estimator: Any, scores: Doubles, output: int | None) -> tuple[Double
     runner_up = others.argmax(axis=1)
     sign[rows, winner], sign[rows, runner_up] = 1.0, -1.0
     return sign, [f"margin of {names[a]} over {names[b]}" for a, b in zip(winner, runner_up, strict=True)]
+
+
+def _token_labels(series: Series) -> NDArray[Any]:
+    """(T,): the elapsed times of the longest series if all share them; else the numbers of the tokens."""
+    tokens = np.arange(series.length)
+    if series.times is None or series.count == 0:
+        return tokens
+    clock = series.times[int(np.argmax(series.lengths))]
+    shared = (series.times == clock) | (tokens >= series.lengths[:, None])
+    return clock if shared.all() else tokens
 
 
 def _octaves(lengths: Doubles, step: float, unit: str, longest: int | None) -> tuple[list[str], NDArray[np.intp]]:

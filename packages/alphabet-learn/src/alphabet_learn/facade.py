@@ -3,6 +3,7 @@
 # ruff: noqa: N803 - X is scikit-learn's name for the series
 
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from alphabet_learn.closed_form import ClosedForm
 from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Kind, Problem
 from alphabet_learn.series import Series, read_series
+from alphabet_learn.standardizing import measure_channels
 from alphabet_learn.trained import Trained
 
 
@@ -23,8 +25,9 @@ class Facade(BaseEstimator):  # type: ignore[misc]
     """An estimator of scikit-learn over an engine.
 
     After `fit`: engine_; seed_, which with X and y decides everything; channels_in_; length_in_, of the longest
-    training series; timed_, whether times were given; n_features_in_, the length for a matrix X (n, time), else the
-    number of channels; feature_names_in_, if X was a frame whose columns have names.
+    training series; timed_, whether times were given, and dated_, whether as dates or durations; n_features_in_, the
+    length for a matrix X (n, time), else the number of channels; feature_names_in_, if X was a frame whose columns have
+    names.
     """
 
     random_state: Any
@@ -33,6 +36,7 @@ class Facade(BaseEstimator):  # type: ignore[misc]
     channels_in_: int
     length_in_: int
     timed_: bool
+    dated_: bool
     n_features_in_: int
 
     def save(self, path: str | Path) -> Path:
@@ -49,15 +53,29 @@ class Facade(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def _read_training(self, data: Any, times: Any) -> Series:
-        """X as series to fit on; what later X are compared with is remembered."""
-        series = read_series(data, times=times)
-        validate_data(self, data, reset=True, skip_check_array=True, ensure_2d=False)  # the names of columns
+    def _read_training(self, data: Any, times: Any) -> tuple[Series, dict[str, Any]]:
+        """X as series to fit on; and attributes that later X are compared with, for `_remember` after a success."""
+        series = read_series(data, times=times, stacklevel=5)
+        blank = Facade()
+        validate_data(blank, data, reset=True, skip_check_array=True, ensure_2d=False)  # the names of columns
         width = _matrix_width(data)
-        self.channels_in_, self.length_in_, self.timed_ = series.channels, series.length, times is not None
-        self.n_features_in_ = series.channels if width is None else width
+        facts = {
+            **{name: value for name, value in vars(blank).items() if name.endswith("_")},
+            "channels_in_": series.channels,
+            "length_in_": series.length,
+            "timed_": times is not None,
+            "dated_": _holds_dates(times),
+            "n_features_in_": series.channels if width is None else width,
+        }
         _warn_of_constant_channels(series)
-        return series
+        _warn_of_frames(data)
+        return series, facts
+
+    def _remember(self, facts: dict[str, Any]) -> None:
+        """Set what a fit found out, in place of what an earlier one did."""
+        for name in ("feature_names_in_", "cost_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(facts)
 
     def _read(self, data: Any, times: Any) -> Series:
         """X as series like those that the estimator was fitted on."""
@@ -69,6 +87,12 @@ class Facade(BaseEstimator):  # type: ignore[misc]
         if times is not None and not self.timed_:
             raise LearnError(
                 "times= is given, but the model was fitted without: leave it out, or fit with times= as well."
+            )
+        if times is not None and _holds_dates(times) != self.dated_:
+            found, known = ("numbers", "dates") if self.dated_ else ("dates", "numbers")
+            raise LearnError(
+                f"times= holds {found}, but the model was fitted on {known}: pass {known} here too; dates count as "
+                "seconds."
             )
         series = read_series(data, times=times, channels=self.channels_in_)
         validate_data(self, data, reset=False, skip_check_array=True, ensure_2d=False)
@@ -160,9 +184,10 @@ class Predictor(Facade):
         """The problem of targets that must be of the kind that the estimator was fitted on."""
         raise NotImplementedError
 
-    def _fit_engine(self, series: Series, problem: Problem) -> Self:
+    def _fit_engine(self, series: Series, problem: Problem, facts: dict[str, Any]) -> Self:
         engine, seed = self._new_engine(), self._draw_seed()
         engine.fit(series, problem, seed=seed)
+        self._remember(facts)
         self.engine_, self.seed_, self.kind_ = engine, seed, problem.kind
         return self
 
@@ -193,6 +218,16 @@ def _shape(data: Any) -> tuple[int, ...]:
     return () if width is None else (len(data), width)
 
 
+def _holds_dates(times: Any) -> bool:
+    """Whether times= is of dates or durations, which become seconds, by its first entry."""
+    while isinstance(times, list | tuple) and times:
+        times = times[0]
+    kind = getattr(getattr(times, "dtype", None), "kind", "")
+    if kind == "O" and np.size(times):
+        return _holds_dates(np.asarray(times).ravel()[0])
+    return kind in ("m", "M") or isinstance(times, datetime)
+
+
 def _plain(count: Any) -> Any:
     """Python's integer in place of numpy's, which parameter grids are made of."""
     return count.item() if isinstance(count, np.integer) else count
@@ -200,22 +235,28 @@ def _plain(count: Any) -> Any:
 
 def _warn_of_constant_channels(series: Series) -> None:
     """One warning for channels that are the same number in all series at all times, or never observed."""
-    present = np.ones((1, 1, 1), np.bool_)
-    if series.valid is not None:
-        present = series.valid[:, :, None]
-    if series.observed is not None:
-        present = present & series.observed
-    lowest = np.min(series.values, axis=(0, 1), where=present, initial=np.inf)
-    highest = np.max(series.values, axis=(0, 1), where=present, initial=-np.inf)
-    constant: NDArray[np.intp] = np.flatnonzero(lowest >= highest)
-    if len(constant) == 0 or series.count * series.length == 1:
+    mean, _, constant = measure_channels(series)
+    places: NDArray[np.intp] = np.flatnonzero(constant)
+    if len(places) == 0 or series.count * series.length == 1:
         return
-    first = int(constant[0])
-    found = "never observed" if lowest[first] > highest[first] else f"{lowest[first]:g} in every series at all times"
-    others = f" (and so are {len(constant) - 1} further channels constant)" if len(constant) > 1 else ""
+    first = int(places[0])
+    found = "never observed" if np.isnan(mean[first]) else f"{mean[first]:g} in every series at all times"
+    others = f" (and so are {len(places) - 1} further channels constant)" if len(places) > 1 else ""
     warnings.warn(
         f"Channel {first} of X is {found}{others}, so nothing can be learned from it: leave it out, or check how X was "
         "read.",
         UserWarning,
         stacklevel=4,
     )
+
+
+def _warn_of_frames(data: Any) -> None:
+    """One warning for a list of pandas frames with more rows than columns, whose rows are most likely instants."""
+    frame: Any = data[0] if isinstance(data, list | tuple) else None
+    if hasattr(frame, "columns") and len(frame) > len(frame.columns) and len(frame) <= 10 * len(frame.columns):
+        warnings.warn(
+            f"X is a list of frames, the first of {len(frame)} rows and {len(frame.columns)} columns, and rows are "
+            "read as channels: if they are instants, pass [x.T for x in X].",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -156,7 +156,7 @@ def plot_time(explanation: Explanation, index: int = 0, *, top: int = 4) -> "Fig
     limits = [panel.get_ylim() for panel in panels[2:]]
     for panel in panels[2:]:
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-    panels[-1].set_xlabel("sample" if why.unit else "time (in your unit)")
+    panels[-1].set_xlabel("sample" if why.unit == "samples" else f"time ({why.unit or 'in your unit'})")
     figure.supylabel("contribution per token", fontsize="medium")
     return figure
 
@@ -176,7 +176,7 @@ def plot_poles(estimator: Any, explanation: Explanation | None = None) -> "Figur
     models = engine.models
     figure: Figure = plt.figure(figsize=(5.6 * len(models), 4.4), layout="constrained")
     panels = figure.subplots(1, len(models), squeeze=False, sharex=True, sharey=True)[0]
-    step = "sample" if not estimator.timed_ else f"step of {engine.time_unit:.3g}"
+    step = "sample" if not estimator.timed_ else f"step of {engine.time_unit:.3g}{' s' if estimator.dated_ else ''}"
     amounts = None if explanation is None else _amounts_of(explanation, sum(count_poles(model) for model in models))
     first = 0
     for number, (panel, model) in enumerate(zip(panels, models, strict=True)):

@@ -71,6 +71,12 @@ def prune(estimator: Any, k: int, series: Series | None = None, problem: Problem
     if len(live) == 0:
         raise LearnError("No score depends on any pole, so none can be pruned: the training series were all alike.")
 
+    if problem.outputs != head.weights.shape[1]:
+        raise LearnError(
+            f"y has {problem.outputs} outputs, but the model was fitted on {head.weights.shape[1]}: pass the targets "
+            "that it was fitted on."
+        )
+
     series, problem = merge_duplicates(series, problem)
     size = len(head.mean) // poles
     everything = _coordinates_of(live, size)

@@ -33,9 +33,10 @@ class AlphabetTransformer(TransformerMixin, Facade):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, *, times: Any = None) -> Self:  # noqa: ARG002
         """Draw the banks, adapt them to the series, and measure each coordinate's mean and deviation; y is unused."""
-        series = self._read_training(X, times)
+        series, facts = self._read_training(X, times)
         engine, seed = ClosedForm(verbose=self.verbose), self._draw_seed()
         engine.fit_coordinates(series, seed=seed)
+        self._remember(facts)
         self.engine_, self.seed_ = engine, seed
         return self
 
