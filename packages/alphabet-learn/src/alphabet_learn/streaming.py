@@ -147,6 +147,10 @@ class _View:
     def _feed(self, token: Token) -> None:
         observed = ~np.isnan(token)
         scaled = np.where(observed, (token - self._mean) / self._deviation, 0.0).astype(np.float32)
+        if observed.all():  # without masks nothing but the kernel runs, in a fifth of the time
+            for bank in self._banks:
+                bank.push(scaled)
+            return
         values, mask = torch.from_numpy(scaled).view(1, 1, -1), torch.from_numpy(observed).view(1, 1, -1)
         for bank in self._banks:
             bank.feed(values, observed=mask)
