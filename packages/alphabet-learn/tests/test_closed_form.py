@@ -215,3 +215,29 @@ def test_torchs_default_dtype_may_be_float64():
     values, labels = make_waves()
     engine, series = fit(values, labels)
     assert ((engine.scores(series)[:, 0] > 0) == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_series_without_weight_never_changes_the_model(missing):
+    values, labels = make_waves(16, length=20)
+    series, weights = list(values), np.append(np.ones(16), 0.0)
+    if missing:
+        series[2][0, 5] = np.nan
+    unused = np.where(np.arange(33) % 3, 1e3, np.nan)[None, 1:]  # longer, and with gaps
+    engine, _ = fit(series, labels)
+    beside, _ = fit([*series, unused], np.append(labels, 0), weights=weights)
+    unseen = read_series(make_waves(4, seed=3)[0])
+    np.testing.assert_array_equal(engine.scores(unseen), beside.scores(unseen))
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e6, 1e-300])
+def test_the_unit_of_one_output_never_matters_to_another(scale):
+    values, labels = make_waves()
+    series = read_series(values)
+    targets = np.stack([labels + 0.1 * np.arange(24), np.random.default_rng(0).standard_normal(24)], axis=1)
+    scores = []
+    for factor in (np.ones(2), np.array([1.0, scale])):
+        engine = ClosedForm(SMALL)
+        engine.fit(series, encode_values(targets * factor), seed=0)
+        scores.append(engine.scores(series) / factor)
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-6, atol=1e-6)

@@ -7,7 +7,7 @@ series does not matter: for the banks that are drawn, for leave-one-out, and for
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,8 @@ from alphabet_learn.problem import Problem
 from alphabet_learn.progress import Progress
 from alphabet_learn.recipe import RECIPE, Recipe
 from alphabet_learn.ridge import Ridge, add_to_kernel, fit_gram, fit_kernel, head_of, standardize, standardize_rows
-from alphabet_learn.series import Series
+from alphabet_learn.series import Series, trim
+from alphabet_learn.standardizing import measure_targets
 
 Doubles = NDArray[np.float64]
 SMALLEST_SPREAD = 1e-6  # relative to its mean, a coordinate that varies less varies by rounding
@@ -75,11 +76,11 @@ class ClosedForm:
         series, problem = merge_duplicates(series, problem)
         progress = Progress(self.verbose)
         self.lenses = draw_lenses(series, self.recipe, seed=seed)
-        targets = problem.targets if problem.kind == "regression" else 2.0 * problem.targets - 1.0
+        targets, unit = scale_targets(problem)
         low, high, count = self.recipe.penalties
         penalties = np.logspace(low, high, count)
         fit_head = self._fit_by_kernel if series.count <= self.coordinates else self._fit_by_gram
-        self.head, ridge = fit_head(series, targets, problem.weights, penalties, progress)
+        self.head, ridge = in_units(*fit_head(series, targets, problem.weights, penalties, progress), unit)
         progress.end()
         self.penalty = float(ridge.penalty[0])
         self.leave_one_out_error = float(ridge.errors.mean(axis=1).min())
@@ -181,23 +182,57 @@ def draw_lenses(series: Series, recipe: Recipe, *, seed: int) -> tuple[Lens, ...
     return tuple(lens for lens in drawn if lens is not None)
 
 
+def scale_targets(problem: Problem) -> tuple[Doubles, Doubles]:
+    """Targets (N, K) for ridge regression and their unit (K,): labels as -1 and 1, values in units of their deviation.
+
+    One penalty serves all outputs, whose errors are therefore compared in units of their own.
+    """
+    if problem.kind != "regression":
+        return 2.0 * problem.targets - 1.0, np.ones(problem.outputs)
+    _, deviation, largest = measure_targets(problem.targets, problem.weights)
+    unit = np.where(deviation > 0, deviation, largest)
+    return problem.targets / unit, unit
+
+
+def in_units(head: Head, ridge: Ridge, unit: Doubles) -> tuple[Head, Ridge]:
+    """A head for targets that were divided by their unit (K,), and its fit, for the targets as they are."""
+    with np.errstate(over="ignore"):  # an error is a square, which may be infinite where no prediction is
+        errors = ridge.errors * unit**2
+    back = replace(
+        ridge,
+        coefficients=ridge.coefficients * unit,
+        intercept=ridge.intercept * unit,
+        predictions=ridge.predictions * unit,
+        errors=errors,
+    )
+    return replace(head, weights=head.weights * unit, intercept=head.intercept * unit), back
+
+
 def merge_duplicates(series: Series, problem: Problem) -> tuple[Series, Problem]:
     """The distinct series with a positive weight, in the order of their digests; weights are summed, with mean 1.
 
-    Times are digested behind everything else, so that their unit does not change the order.
+    A digest reads a series up to its end, and where it is observed only if something of it is missing: so neither
+    padding nor the other series change the order. Times and values to predict are digested behind everything else, so
+    that their unit does not change it either.
     """
-    parts = [part for part in (series.values, series.observed, series.valid, problem.targets) if part is not None]
-    rows: dict[tuple[bytes, bytes], int] = {}
-    weights: dict[tuple[bytes, bytes], float] = {}
-    for i in np.flatnonzero(problem.weights > 0):
-        content = _digest(*(part[i] for part in parts))
-        key = content, b"" if series.times is None else _digest(series.times[i])
-        rows.setdefault(key, int(i))
-        weights[key] = weights.get(key, 0.0) + float(problem.weights[i])
+    used = np.flatnonzero(problem.weights > 0)
+    series = trim(series.take(used))
+    rows: dict[tuple[bytes, int, bytes], int] = {}
+    weights: dict[tuple[bytes, int, bytes], float] = {}
+    for i, (length, weight) in enumerate(zip(series.lengths.tolist(), problem.weights[used].tolist(), strict=True)):
+        content, measured = [series.values[i, :length]], []
+        if series.observed is not None and not series.observed[i, :length].all():
+            content.append(series.observed[i, :length])
+        if series.times is not None:
+            measured.append(series.times[i, :length])
+        (measured if problem.kind == "regression" else content).append(problem.targets[used[i]])
+        key = _digest(*content), length, _digest(*measured)
+        rows.setdefault(key, i)
+        weights[key] = weights.get(key, 0.0) + weight
     order = sorted(rows)
     places = np.array([rows[key] for key in order])
     summed = np.array([weights[key] for key in order])
-    return series.take(places), Problem(problem.kind, problem.targets[places], summed / summed.mean())
+    return series.take(places), Problem(problem.kind, problem.targets[used[places]], summed / summed.mean())
 
 
 def _digest(*arrays: NDArray[Any]) -> bytes:

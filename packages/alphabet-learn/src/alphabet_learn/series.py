@@ -139,6 +139,12 @@ def read_series(
     return _trimmed(values, observed, clock, lengths)
 
 
+def trim(series: Series) -> Series:
+    """The same series without columns that are padding in all of them, and without masks that say nothing."""
+    observed = np.ones(series.values.shape, np.bool_) if series.observed is None else series.observed
+    return _trimmed(series.values, observed, series.times, series.lengths)
+
+
 def _trimmed(values: Array, observed: Flags, clock: Doubles | None, lengths: Counts) -> Series:
     """The series without columns that are padding in all of them, and without masks that say nothing."""
     longest = int(lengths.max())

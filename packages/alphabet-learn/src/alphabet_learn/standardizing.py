@@ -11,6 +11,7 @@ Doubles = NDArray[np.float64]
 BLOCK = 1024  # series whose float64 copies are held at once
 CONSTANT = 1e-9  # of a channel's mean: rounding alone leaves a constant channel a deviation of about 1e-16 of it
 
+CONSTANT_TARGET = 1e-12  # of a target's mean: the same for targets
 LARGEST_SCALED = 1e18  # in deviations: its square is finite in float32
 
 
@@ -46,6 +47,19 @@ def measure_channels(series: Series) -> tuple[Doubles, Doubles, NDArray[np.bool_
     deviation = np.sqrt(_average(series, mean, power=2)[1])
     constant = (deviation <= CONSTANT * np.maximum(np.abs(mean), 1e-30)) | (count == 0)
     return np.where(count == 0, np.nan, mean), deviation, constant
+
+
+def measure_targets(targets: Doubles, weights: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """The weighted mean and deviation of each column of targets (N, K), and its largest magnitude, 1 if that is 0.
+
+    All (K,) and finite for any finite targets; the deviation is 0 where it is that of rounding.
+    """
+    largest = np.abs(targets).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    share, scaled = weights / weights.sum(), targets / largest
+    mean = share @ scaled
+    deviation = np.sqrt(share @ (scaled - mean) ** 2)
+    return mean * largest, np.where(deviation > CONSTANT_TARGET * np.abs(mean), deviation, 0.0) * largest, largest
 
 
 def _average(series: Series, center: Doubles, *, power: int) -> tuple[Doubles, Doubles]:
