@@ -303,9 +303,21 @@ def test_a_regression_follows_its_targets_unit(targets):
         plain.probabilities(series)
 
 
-def test_constant_targets_are_predicted_nearly_as_they_are():
+@pytest.mark.parametrize("constant", [7.1, 7.1e200])
+def test_constant_targets_are_predicted_as_they_are(constant):
     series, _ = waves(12)
-    assert fitted(series, regress(np.full((12, 1), 7.0)), epochs=30).scores(series) == pytest.approx(7.0, abs=0.5)
+    varying = np.random.default_rng(0).standard_normal(12)
+    scores = fitted(series, regress(np.stack([np.full(12, constant), varying], axis=1))).scores(series)
+    assert scores[:, 0] == pytest.approx(constant, rel=1e-12)
+    assert scores[:, 1].std() > 0
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-300])
+def test_targets_of_any_magnitude_are_predicted(scale):
+    series, _ = waves(12)
+    targets = np.random.default_rng(0).standard_normal((12, 1))
+    plain, scaled = fitted(series, regress(targets)), fitted(series, regress(scale * targets))
+    assert scaled.scores(series) / scale == pytest.approx(plain.scores(series), rel=1e-3, abs=1e-3)
 
 
 def test_padding_never_changes_scores():

@@ -23,7 +23,7 @@ from alphabet_learn.clock import counts_tokens, median_step
 from alphabet_learn.errors import LearnError
 from alphabet_learn.problem import Doubles, Kind, Problem
 from alphabet_learn.series import Series
-from alphabet_learn.standardizing import Scaler, fit_scaler
+from alphabet_learn.standardizing import Scaler, fit_scaler, measure_targets
 from alphabet_learn.trained_fitting import Flags, Member, Plan, one_thread
 from alphabet_learn.trained_session import Session, choose_validation
 
@@ -104,7 +104,9 @@ class Trained:
             series, problem = series.take(kept), Problem(problem.kind, problem.targets[kept], problem.weights[kept])
         scaler, time_unit = fit_scaler(series), 1.0 if series.times is None else median_step(series.times)
         target_mean, target_deviation = _standardize_targets(problem)
-        targets = _as_columns((problem.targets - target_mean) / target_deviation, problem.kind)
+        varies = target_deviation > 0  # what rounding left of a constant's difference from its mean is no target
+        departure = np.where(varies, problem.targets - target_mean, 0.0)
+        targets = _as_columns(departure / np.where(varies, target_deviation, 1.0), problem.kind)
         values, side_inputs = _as_inputs(scaler(series), time_unit)
         examples = Examples(values, torch.from_numpy(targets).float(), **side_inputs)
         plan = Plan(
@@ -223,12 +225,10 @@ def _as_inputs(series: Series, unit: float) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def _standardize_targets(problem: Problem) -> tuple[Doubles, Doubles]:
-    """The mean and deviation (K,) of a regression's targets, the latter 1 if they are constant; 0 and 1 for labels."""
-    mean, deviation = np.zeros(problem.outputs), np.ones(problem.outputs)
-    if problem.kind == "regression":
-        mean, spread = problem.targets.mean(axis=0), problem.targets.std(axis=0)
-        deviation = np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
-    return mean, deviation
+    """The mean and deviation (K,) of a regression's targets, the latter 0 if they are constant; 0 and 1 for labels."""
+    if problem.kind != "regression":
+        return np.zeros(problem.outputs), np.ones(problem.outputs)
+    return measure_targets(problem.targets, np.ones(len(problem.targets)))[:2]
 
 
 def _as_columns(targets: Doubles, kind: str) -> Doubles:
