@@ -8,7 +8,7 @@ from alphabet_learn.closed_form import ClosedForm
 from alphabet_learn.errors import LearnError
 from alphabet_learn.explaining import explain
 from alphabet_learn.problem import Problem
-from alphabet_learn.pruning import prune
+from alphabet_learn.pruning import _refit, prune
 from alphabet_learn.recipe import Recipe
 from alphabet_learn.series import Series
 from alphabet_learn.trained import Trained
@@ -164,3 +164,16 @@ def test_targets_of_another_width_are_told(method):
     wider = Problem("regression", np.repeat(problem.targets, 2, axis=1), problem.weights)
     with pytest.raises(LearnError, match="y has 2 outputs, but the model was fitted on 1"):
         prune(estimator, 3, series, wider)
+
+
+@pytest.mark.parametrize("count", [12, 40])  # fewer series than coordinates, and more
+def test_the_unit_of_one_output_never_matters_to_the_new_head_of_another(count):
+    draw = np.random.default_rng(0)
+    rows = draw.standard_normal((count, 20))
+    values = np.stack([rows @ draw.standard_normal(20), draw.standard_normal(count)], axis=1)
+    unit = np.array([1.0, 1e6])
+    heads = [
+        _refit(lambda: [rows], Problem("regression", values * factor, np.ones(count)), np.logspace(-3, 5, 17), 1e-6)[0]
+        for factor in (np.ones(2), unit)
+    ]
+    np.testing.assert_allclose(heads[1].weights / unit, heads[0].weights, rtol=1e-6, atol=1e-9)

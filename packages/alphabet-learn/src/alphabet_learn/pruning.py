@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from alphabet_learn.banks import Floats, Lens, count_coordinates
 from alphabet_learn.calibration import Calibration, fit_calibration
-from alphabet_learn.closed_form import SMALLEST_SPREAD, ClosedForm, Doubles, Head, merge_duplicates
+from alphabet_learn.closed_form import (
+    SMALLEST_SPREAD,
+    ClosedForm,
+    Doubles,
+    Head,
+    in_units,
+    merge_duplicates,
+    scale_targets,
+)
 from alphabet_learn.errors import LearnError
 from alphabet_learn.poles import count_poles, lenses_of, read_head
 from alphabet_learn.problem import Problem
@@ -163,7 +171,7 @@ def _measure_strength(rows: Rows, head: Head, weights: Doubles, poles: int) -> D
 
 def _refit(rows: Rows, problem: Problem, penalties: Doubles, floor: float) -> tuple[Head, Ridge]:
     """The head on these coordinates, by whichever of the two forms of ridge regression is smaller."""
-    targets = problem.targets if problem.kind == "regression" else 2.0 * problem.targets - 1.0
+    targets, unit = scale_targets(problem)
     mean, factor = standardize_rows(rows(), problem.weights, floor=floor)
 
     def scaled() -> Iterable[Doubles]:
@@ -171,12 +179,12 @@ def _refit(rows: Rows, problem: Problem, penalties: Doubles, floor: float) -> tu
 
     if len(targets) > len(mean):
         ridge = fit_gram(scaled, targets, problem.weights, penalties=penalties)
-        return Head(mean, factor, ridge.coefficients, ridge.intercept), ridge
+        return in_units(Head(mean, factor, ridge.coefficients, ridge.intercept), ridge, unit)
     block = np.concatenate([part.astype(np.float32) for part in scaled()])
     kernel = np.zeros((len(block), len(block)))
     add_to_kernel(kernel, block)
     ridge = fit_kernel(kernel, targets, problem.weights, penalties=penalties)
-    return Head(mean, factor, head_of(block, ridge), ridge.intercept), ridge
+    return in_units(Head(mean, factor, head_of(block, ridge), ridge.intercept), ridge, unit)
 
 
 def _judge(problem: Problem, *predictions: Doubles) -> tuple[str, list[float]]:
@@ -217,8 +225,9 @@ def _prune_trained(engine: Trained, new: _New) -> Trained:
     head = new.widen(width * len(engine.models))
     kept = np.unique(new.places // width)
     slopes = head.factor[:, None] * head.weights  # (P, K) of coordinates as they are
-    offset = (head.intercept - head.mean @ slopes - engine.target_mean) / engine.target_deviation
-    slopes = slopes / engine.target_deviation
+    deviation = np.where(engine.target_deviation > 0, engine.target_deviation, 1.0)  # a constant output stays constant
+    offset = (head.intercept - head.mean @ slopes - engine.target_mean) / deviation
+    slopes = slopes / deviation
     members = []
     for i in kept:
         model = copy.deepcopy(engine.models[i])
