@@ -136,7 +136,7 @@ def test_asking_for_the_other_of_two_classes_turns_every_sign():
     [
         ("multilabel", None, "There are 2 outputs: pass target= one of 10, 20, to say which to explain."),
         ("regressions", 2, "target is 2, which is no output of this model: pass one of 0, 1."),
-        ("regressions", [0, 1], "target is [0, 1], which is no output of this model: pass one of 0, 1."),
+        ("multilabel", [0, 1], "target is [0, 1], which is no output of this model: pass one of 10, 20."),
         ("multilabel", 1, "target is 1, which is no output of this model: pass one of 10, 20."),
         ("binary", "maybe", "target is 'maybe', which is no output of this model: pass one of no, yes."),
     ],
