@@ -84,6 +84,7 @@ def write_page(
         "paths": _count_paths(fits),
         "shortened": _describe_shortening(results, fits),
         "protocol": PAPER.fits_per_cell,
+        "planned": len(results),
         "incomplete": [f"{row.task}/{row.family}: {row.incomplete}" for row in lacking.itertuples()],
         "flagged": f"{FLAGGED:g}",
         "least_sd": f"{LEAST_SD:g}",
