@@ -4,7 +4,7 @@ estimators   AlphabetClassifier and AlphabetRegressor    transformer  AlphabetTr
 aeon_adapter the same for aeon's conventions             frames       pandas' long format
 explaining   Explanation, over poles                     picturing    its pictures
 pruning      the strongest poles alone                   storage      save and load, over engine_storage
-onnx_export  to_onnx, over onnx_network                  streaming    token by token
+onnx_export  to_onnx, over onnx_network and onnx_graph   streaming    token by token
 closed_form  random banks, nothing trained, an affine head in closed form
 recipe       every number of the closed form that was chosen
 views        values, changes and averages                banks        random models for one view
@@ -12,8 +12,9 @@ ridge        the head and its leave-one-out penalty      calibration  probabilit
 trained      the paper's model of a few thousand parameters, with trained_fitting and trained_session
 series       what engines read, with arrays and clock    standardizing  channels by mean and deviation
 labels       targets of any kind as one                  problem      what engines learn
-plain        plain data as JSON that keeps types          engine_storage  engines as tensors
-errors       LearnError                                  progress     one line on a terminal
+plain        plain data as JSON that keeps types         engine_storage  engines as tensors
+drawing      models without touching random numbers      progress     one line on a terminal
+errors       LearnError
 """
 
 from alphabet_learn.errors import LearnError
