@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from alphabet_learn import AlphabetClassifier, AlphabetRegressor, AlphabetTransformer, LearnError
 from alphabet_learn.plain import from_plain, to_plain
-from alphabet_learn.storage import load
+from alphabet_learn.recipe import Recipe
+from alphabet_learn.storage import _digest, load
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
@@ -109,6 +110,27 @@ def test_a_foreign_or_newer_file_is_refused(saved, tmp_path):
         load(tmp_path / "absent")
     with pytest.raises(NotFittedError):
         AlphabetClassifier().save(tmp_path / "model")
+
+
+def test_a_file_that_asks_for_more_than_it_holds_is_refused_before_anything_is_made(saved, tmp_path):
+    _, path = saved
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    facts = json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["model"])
+    facts["engine"]["recipe"]["modes"] = 1024
+    facts["engine"]["recipe_digest"] = Recipe(modes=1024).digest()
+    model, tensors = json.dumps(facts), load_file(path)
+    forged = rewrite(path, tmp_path / "forged", model=model, sha256=_digest(model, tensors))  # its own hash is right
+    with pytest.raises(LearnError, match="shape"):
+        load(forged)
+
+
+def test_a_loaded_trained_model_can_be_pruned(tmp_path):
+    values, labels = make_series()
+    classifier = AlphabetClassifier("trained", epochs=2, random_state=0).fit(values, labels)
+    loaded = load(classifier.save(tmp_path / "model.safetensors"))
+    pruned = [each.prune(4, values, labels).predict_proba(values) for each in (classifier, loaded)]
+    np.testing.assert_allclose(pruned[0], pruned[1], rtol=0, atol=1e-6)
 
 
 def test_a_file_holds_no_more_than_its_model_needs(saved):

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from alphabet_learn.banks import Lens, make_bank, read_projection
 from alphabet_learn.calibration import Calibration
 from alphabet_learn.closed_form import ClosedForm, Head
-from alphabet_learn.drawing import draw_fresh
 from alphabet_learn.errors import LearnError
+from alphabet_learn.plain import from_plain, to_plain
 from alphabet_learn.recipe import Recipe, View
 from alphabet_learn.standardizing import Scaler
 from alphabet_learn.trained import Trained
+from alphabet_learn.trained_fitting import Member
 
 Array = NDArray[Any]
 HEAD = ("mean", "factor", "weights", "intercept")
 # What a bank's two parts have of their own, beside what the recipe fixes.
 PARTS = ("lift.kernel", "lift.bias", "poles.raw_decay", "poles.raw_frequency")
 MOST_BANKS, MOST_MODES = 10_000, 4096  # a file that asks for more was not written by us
+MOST_FRAME_ENTRIES = 1 << 24  # of a view's identity frames, which a file does not hold; the recipe makes 24,576
+MEMBER = ("size", "epochs", "run", "validation_loss", "interrupted")  # the rows of validation folds are not kept
 
 
 class Contents(NamedTuple):
@@ -98,9 +101,18 @@ def _unpack_lens(i: int, view: View, unit: float, contents: Contents, recipe: Re
     channel, weight = (torch.from_numpy(tensors[f"lens{i}.{name}"]) for name in ("channel", "weight"))
     if not len(channel) <= MOST_BANKS or int(channel.min()) < 0 or int(channel.max()) >= channels:
         raise LearnError("its projection reads channels that there are not")
+    # What the file really holds decides, before a model of that size is made.
+    count, modes = len(channel), recipe.modes
+    shapes: dict[str, tuple[int, ...]] = {"lift.kernel": (2 * modes, 5), "lift.bias": (2 * modes,)}
+    for name in PARTS:
+        _check_shape(tensors, f"lens{i}.{name}", (count, 2, *shapes.get(name, (modes,))))
+    for name in ("channel", "weight"):
+        _check_shape(tensors, f"lens{i}.{name}", (count, 2 * modes))
+    if count * (2 * modes) ** 2 > MOST_FRAME_ENTRIES:
+        raise LearnError(f"its {count} banks of {modes} modes are more than any recipe makes")
     scaler = Scaler(tensors[f"lens{i}.mean"], tensors[f"lens{i}.deviation"])
     banks = []
-    for number in range(len(channel)):
+    for number in range(count):
         model = make_bank(recipe, channels)
         model.project.weight.zero_()
         model.project.weight[torch.arange(len(weight[number])), channel[number]] = weight[number]
@@ -139,6 +151,7 @@ def _pack_trained(engine: Trained) -> tuple[dict[str, Any], dict[str, Array]]:
         "models": len(engine.models),
         "config": {name: getattr(config, name) for name in ("channels", "width", "modes", "outputs")},
         "time_unit": engine.time_unit.hex(),
+        "members": [to_plain({name: getattr(member, name) for name in MEMBER}) for member in engine.members],
     }
     return facts, tensors
 
@@ -156,14 +169,28 @@ def _unpack_trained(contents: Contents, channels: int) -> Trained:
     engine.time_unit = float.fromhex(facts["time_unit"])
     engine.models = [_unpack_model(config, f"model{i}.", tensors) for i in range(facts["models"])]
     engine.baseline = [torch.from_numpy(tensors[f"baseline{i}"]) for i in range(facts["models"])]
+    engine.members = [
+        Member(model=model, **from_plain(member), held_out=np.empty(0, np.intp), outputs=np.empty((0, config.outputs)))
+        for model, member in zip(engine.models, facts["members"], strict=True)
+    ]
     return engine
 
 
 def _unpack_model(config: AlphabetConfig, prefix: str, tensors: dict[str, Array]) -> Alphabet:
-    model = draw_fresh(config)
-    for name, tensor in model.state_dict().items():
-        _fill(tensor, tensors[prefix + name], name)
-    return model.eval()
+    with torch.device("meta"):  # shapes without memory, so that a file cannot ask for more than it holds
+        model = Alphabet(config)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name, shape in shapes.items():
+        _check_shape(tensors, prefix + name, shape)
+    # Copies of torch's own, aligned as torch does it: products are rounded as before.
+    state = {name: torch.from_numpy(tensors[prefix + name]).float().clone() for name in shapes}
+    model.load_state_dict(state, strict=True, assign=True)
+    return model.requires_grad_(False).eval()
+
+
+def _check_shape(tensors: dict[str, Array], name: str, shape: tuple[int, ...]) -> None:
+    if tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
+        raise LearnError(f"{name} has the shape {tensors[name].shape} where {shape} is right, or is not finite")
 
 
 @torch.no_grad()
