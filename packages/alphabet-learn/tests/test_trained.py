@@ -394,7 +394,15 @@ def test_pickled_and_shared_by_threads_it_scores_the_same():
 
 
 @pytest.fixture
-def interrupt(monkeypatch):
+def ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def interrupt(monkeypatch, ctrl_c):
     """`interrupt(after=n)`: a Ctrl-C arrives while the n-th line of progress is written."""
 
     def arrange(after):
@@ -436,7 +444,7 @@ def test_an_interrupt_at_the_second_size_chooses_among_what_there_is(interrupt):
     assert len(engine.models) == 1
 
 
-def test_an_interrupt_before_the_first_epoch_ends_the_fit_and_leaves_an_earlier_one(monkeypatch):
+def test_an_interrupt_before_the_first_epoch_ends_the_fit_and_leaves_an_earlier_one(monkeypatch, ctrl_c):
     series, labels = waves(24)
     engine = fitted(series, classify(labels))
     before = engine.scores(series)

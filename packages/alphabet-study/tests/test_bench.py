@@ -114,7 +114,7 @@ def test_every_family_can_be_timed(bench: ModuleType, capsys: pytest.CaptureFixt
     bench.time_screens(TEN, smallest)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[4:]]
     assert [row[0] for row in rows] == list(TEN)
-    assert all(float(row[1]) > 0 for row in rows)
+    assert all(float(row[5]) > 0 for row in rows)  # seconds of an epoch, in thousandths: a whole fit may round to 0.0
 
 
 @pytest.mark.slow
