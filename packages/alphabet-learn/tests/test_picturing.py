@@ -120,5 +120,5 @@ def test_a_map_without_any_contribution_is_drawn():
     _, why = explained("trained")
     nothing = why[:1]
     nothing.contributions[:] = 0.0
-    drawn(plot_map(nothing))
-    drawn(plot_bars(nothing))
+    assert drawn(plot_map(nothing)).has_data()
+    assert all(patch.get_width() == 0 for patch in drawn(plot_bars(nothing)).patches[1:-1])

@@ -3,6 +3,7 @@
 # ruff: noqa: N803 - X is scikit-learn's name for the series
 
 import warnings
+from abc import ABC, abstractmethod
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -116,7 +117,7 @@ class Facade(BaseEstimator):  # type: ignore[misc]
             ) from error
 
 
-class Predictor(Facade):
+class Predictor(Facade, ABC):
     """A facade that predicts: its parameters are those of both methods, its fitted engine has scores.
 
     `kind_` is "classification", "multilabel" or "regression".
@@ -180,9 +181,9 @@ class Predictor(Facade):
             )
         raise LearnError(f"method is {self.method!r}: pass 'closed_form' or 'trained'.")
 
+    @abstractmethod
     def _encode_known(self, y: Any, sample_weight: Any, count: int) -> Problem:
         """The problem of targets that must be of the kind that the estimator was fitted on."""
-        raise NotImplementedError
 
     def _fit_engine(self, series: Series, problem: Problem, facts: dict[str, Any]) -> Self:
         engine, seed = self._new_engine(), self._draw_seed()
