@@ -281,7 +281,7 @@ def test_an_adjoint_that_forgets_the_future_is_seen(monkeypatch):
         return addcmul(carry if options else torch.zeros_like(carry), *factors, **options)  # options: the forward loop
 
     monkeypatch.setattr(torch, "addcmul", forgetful)
-    assert not torch.autograd.gradcheck(selective_scan.selective_adjoint, arguments, raise_exception=False)
+    assert not torch.autograd.gradcheck(selective_scan.AdjointScan.apply, arguments, raise_exception=False)
 
 
 def test_a_dropped_key_mask_is_seen(monkeypatch):

@@ -5,6 +5,7 @@ family_model  FamilyModel: the one contract, around every backbone          toke
 pooling       what the head reads                                           sanity      what every family must learn
 cnn1d, tcn, transformer, mamba, s4d, s5, lru, gru, lstm                     one backbone each
 convolution, diagonal, fft, recurrent, residual, selective_scan, steps      what several of them share
+selective_cpu, selective_kernels                                            Mamba's scan, compiled for a CPU
 mamba_official                                                              mamba-ssm's module, same weights, CUDA only
 """
 

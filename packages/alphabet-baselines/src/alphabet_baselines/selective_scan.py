@@ -12,6 +12,8 @@ from alphabet_core.scan import scan_associative, scan_chunked
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from alphabet_baselines.selective_cpu import CompiledScan
+
 SelectiveScan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -28,19 +30,19 @@ def selective_sequential(inputs: Tensor, step: Tensor, rate: Tensor, to_state: T
 
 
 def selective_adjoint(inputs: Tensor, step: Tensor, rate: Tensor, to_state: Tensor, from_state: Tensor) -> Tensor:
-    """The outputs of the same loop with a hand-derived backward: one reverse loop over the kept states."""
-    if not torch.is_grad_enabled():
+    """The outputs of the same loop with a hand-derived backward, a reverse loop; on a CPU both are compiled."""
+    scan: Any = CompiledScan if inputs.device.type == "cpu" else AdjointScan
+    if scan is AdjointScan and not torch.is_grad_enabled():
         return selective_sequential(inputs, step, rate, to_state, from_state)
-    outputs: Tensor = _AdjointScan.apply(  # type: ignore[no-untyped-call]
-        inputs, step, rate, to_state, from_state
-    )
+    outputs: Tensor = scan.apply(inputs, step, rate, to_state, from_state)
     return outputs
 
 
-class _AdjointScan(torch.autograd.Function):
-    """Adjoint state g[t] = from_state[t] dy[t] + exp(step[t+1] rate) g[t+1], with g = 0 past the end.
+class AdjointScan(torch.autograd.Function):
+    """The loop in torch's operations, on any device; states are kept.
 
-    Then d(drive)[t] = g[t] and d(step rate)[t] = g[t] exp(step[t] rate) h[t-1]; the rest is the chain rule.
+    Adjoint state g[t] = from_state[t] dy[t] + exp(step[t+1] rate) g[t+1], with g = 0 past the end. Then
+    d(drive)[t] = g[t] and d(step rate)[t] = g[t] exp(step[t] rate) h[t-1]; the rest is the chain rule.
     """
 
     @staticmethod
