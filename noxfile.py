@@ -17,7 +17,12 @@ ROOT = Path(__file__).parent
 PINS = ROOT / "audit" / "environments" / "default.txt"
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # The optional parts of packages that the tests exercise.
-EXTRAS = {"alphabet-core": "[plots,onnx]", "alphabet-learn": "[aeon,onnx,plots]", "alphabet-study": "[ray]"}
+EXTRAS = {
+    "alphabet-core": "[plots,onnx]",
+    "alphabet-baselines": "[cpu]",
+    "alphabet-learn": "[aeon,onnx,plots]",
+    "alphabet-study": "[ray]",
+}
 TEST_TOOLS = [
     "aeon", "hypothesis", "import-linter", "onnxruntime", "pytest", "pytest-benchmark", "pytest-xdist", "scipy",
 ]  # fmt: skip

@@ -1,5 +1,7 @@
 """The compiled selective scan: the definition's outputs and gradients, whatever the sizes, threads and values."""
 
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +67,18 @@ def test_a_cpu_takes_the_kernels_and_no_other_device_does(monkeypatch):
     monkeypatch.setattr(CompiledScan, "apply", lambda *arguments: "kernels")
     assert selective_adjoint(*draw(1, 2, 3, 2)) == "kernels"
     assert selective_adjoint(*(x.to("meta") for x in draw(1, 2, 3, 2))).shape == (1, 2, 3)
+
+
+def test_without_numba_the_loop_runs():
+    """In a process of its own, in which numba cannot be imported."""
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import torch\nfrom alphabet_baselines import build, selective_scan\n"
+        "assert selective_scan.CompiledScan is None\n"
+        "model = build('mamba', channels=1, outputs=2, width=4, choice=(16, 3))\n"
+        "model(torch.ones(1, 3, 1)).sum().backward()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
