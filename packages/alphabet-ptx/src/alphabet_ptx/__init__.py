@@ -3,6 +3,9 @@
 compiling     compile_kernel: a Triton kernel as PTX and machine code
 resources     resources: registers, stack, spills, shared memory, instruction mix
 execution     execute: run the PTX on the CPU, and report
+driver        ptx_device: a block in which kernel[grid](...) runs as on a GPU
+launcher      arguments of such a call as parameters            launches     what a device did
+torch_cuda    what is asked of torch.cuda, answered inside a block
 cache         what compile_kernel and resources made before, on disk
 arguments     arrays and numbers as a kernel's parameters       errors       PtxError and places in the source
 
@@ -20,20 +23,28 @@ matrices      tensor cores
 """
 
 from alphabet_ptx.compiling import CompiledKernel, compile_kernel
+from alphabet_ptx.driver import PtxDevice, activate, deactivate, ptx_device
 from alphabet_ptx.errors import PtxError, Source
 from alphabet_ptx.execution import Report, execute, list_unknown
+from alphabet_ptx.launches import DeviceReport, Launch
 from alphabet_ptx.races import Race
 from alphabet_ptx.resources import Resources, resources
 
 __all__ = [
     "CompiledKernel",
+    "DeviceReport",
+    "Launch",
+    "PtxDevice",
     "PtxError",
     "Race",
     "Report",
     "Resources",
     "Source",
+    "activate",
     "compile_kernel",
+    "deactivate",
     "execute",
     "list_unknown",
+    "ptx_device",
     "resources",
 ]

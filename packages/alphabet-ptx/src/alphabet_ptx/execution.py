@@ -73,9 +73,26 @@ def execute(
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
-    with np.errstate(all="ignore"), _machine(ptx, shared or 0) as schedule:
+    given = {name: value if arrays[name] is None else arrays[name] for name, value in values.items()}
+    return run(ptx, sizes, given, kinds, shared=shared or 0, strict=strict, limit=limit)
+
+
+def run(
+    ptx: str,
+    sizes: tuple[int, int, int],
+    values: Mapping[str, object],
+    kinds: Mapping[str, str],
+    *,
+    shared: int,
+    strict: bool = False,
+    limit: int = STEP_LIMIT,
+) -> Report:
+    """Run PTX over a grid: `values` are contiguous numpy arrays, numbers and None, in the order of the parameters."""
+    program = parse(ptx)
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    with np.errstate(all="ignore"), _machine(ptx, shared) as schedule:
         block = schedule.block
-        placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
+        placed = lay_out(block.memory, arrays)
         schedule.launch(limit)
         block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict)
         for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +52,27 @@ def _measure(compiled: CompiledKernel, target: str, ptxas: str) -> dict[str, Any
         cubin, ptx = Path(folder) / "kernel.cubin", Path(folder) / "kernel.ptx"
         cubin.write_bytes(compiled.cubin)
         ptx.write_text(compiled.ptx, encoding="utf-8")
-        usage = _run("cuobjdump", "--dump-resource-usage", str(cubin))
         listing = _run("nvdisasm", "-c", str(cubin))
         verbose = _run(ptxas, "-v", f"--gpu-name={target}", str(ptx), "-o", str(Path(folder) / "again.cubin"))
+    registers, stack = read_usage(compiled.cubin)
     return {
-        "registers": int(_find(r"REG:(\d+)", usage, "the output of cuobjdump")),
-        "stack": int(_find(r"STACK:(\d+)", usage, "the output of cuobjdump")),
+        "registers": registers,
+        "stack": stack,
         "spill_stores": int(_find(r"(\d+) bytes spill stores", verbose, "the output of ptxas")),
         "spill_loads": int(_find(r"(\d+) bytes spill loads", verbose, "the output of ptxas")),
         "instructions": Counter(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", listing)),
     }
+
+
+@lru_cache
+def read_usage(cubin: bytes) -> tuple[int, int]:
+    """Registers and bytes of stack per thread of a compiled kernel, by cuobjdump."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        usage = _run("cuobjdump", "--dump-resource-usage", str(file))
+    registers, stack = (int(_find(rf"{name}:(\d+)", usage, "the output of cuobjdump")) for name in ("REG", "STACK"))
+    return registers, stack
 
 
 def _tool(name: str) -> Path:
