@@ -5,7 +5,8 @@ resources     resources: registers, stack, spills, shared memory, instruction mi
 execution     execute: run the PTX on the CPU, and report
 driver        ptx_device: a block in which kernel[grid](...) runs as on a GPU
 launcher      arguments of such a call as parameters            launches     what a device did
-torch_cuda    what is asked of torch.cuda, answered inside a block
+torch_cuda    what is asked of torch.cuda, answered inside      verdicts     which findings make a kernel wrong
+pytest_plugin the marker `ptx`, the fixture `ptx_device`        __main__     the command alphabet-ptx
 cache         what compile_kernel and resources made before, on disk
 arguments     arrays and numbers as a kernel's parameters       errors       PtxError and places in the source
 

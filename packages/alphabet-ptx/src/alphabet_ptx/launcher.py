@@ -140,15 +140,16 @@ def flatten(name: str, kind: Any, argument: Any, descriptions: Iterator[Any]) ->
 
 
 def _flatten_descriptor(name: str, kind: str, argument: Any, description: Any) -> Iterator[tuple[str, Any]]:
-    """A tensor descriptor without hardware support: base, shape and strides, two flags, and shape and strides again."""
+    """A tensor descriptor without hardware support: base, shape, strides, flags, and shape and strides again."""
     if description is not None:
         raise PtxError(f"argument {name} is a descriptor for TMA, which is not covered; compile for sm_80 or sm_89")
     element = re.match(r"tensordesc<([^[>]*)\[", kind)
     assert element is not None
     yield f"*{element[1]}", argument.base
     yield from (("i64", size) for size in (*argument.shape, *argument.strides))
-    yield "i1", getattr(argument, "padding", "zero") == "nan"
-    yield "i1", bool(getattr(argument, "round_f32_to_tf32", False))
+    yield "i1", argument.padding == "nan"
+    if hasattr(argument, "round_f32_to_tf32"):  # from Triton 3.6 on
+        yield "i1", argument.round_f32_to_tf32
     yield from (("i32", size) for size in argument.shape)
     yield from (("i64", size) for size in argument.strides)
 

@@ -12,7 +12,8 @@ from alphabet_ptx.races import Race
 class Launch:
     """One launch: what was launched, and what its execution found.
 
-    `report` is None while it has not ended, and stays so if a fault ended it; `fault` is that fault.
+    `report` is None while it has not ended, and stays so if a fault ended it; `fault` is that fault. `changed` names
+    the arrays that come out different when programs and warps run in the opposite order; None if this was not tried.
     """
 
     kernel: str
@@ -24,6 +25,7 @@ class Launch:
     seconds: float = 0.0
     report: Report | None = None
     fault: PtxError | None = None
+    changed: list[str] | None = None
 
     @property
     def races(self) -> list[Race]:

@@ -141,6 +141,8 @@ def make_mode() -> Any:
 
     class CudaAnswers(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.device:  # a name, not yet a place
+                return func(*args, **(kwargs or {}))
             result = (own | copies).get(func, func)(
                 *map(redirect, args), **{name: redirect(value) for name, value in (kwargs or {}).items()}
             )
