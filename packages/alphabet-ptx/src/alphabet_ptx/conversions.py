@@ -151,5 +151,6 @@ TABLE: dict[str, Binder] = {
     "cvt.{rn,rz}.bf16.f32": elementwise(_convert),
     "cvt.{rn,rna}.tf32.f32": elementwise(_convert),
     "cvt.{rn,rz}.{f16x2,bf16x2}.f32": elementwise(_convert_pair),
-    "cvta[.to].global.u64": elementwise(lambda _: Operation(lambda a: a, ("u64",), ("u64",))),
+    # Addresses of global memory, where parameters lie too, and of a thread's own are what generic ones are.
+    "cvta[.to].{global,param,local}.u64": elementwise(lambda _: Operation(lambda a: a, ("u64",), ("u64",))),
 }

@@ -18,7 +18,7 @@ from alphabet_ptx.datatypes import DTYPES, WARP, Array, Mask, is_float, is_signe
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.memory import POISON, GlobalMemory, LocalMemory, Memory, PendingCopies, SharedMemory
 from alphabet_ptx.operands import constant, special_registers
-from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol
+from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol, Variable
 from alphabet_ptx.races import Clock, Race, Tracker
 
 Step = Callable[[Mask | None], None]
@@ -40,7 +40,9 @@ class Block:
     ) -> None:
         self.program = program
         self.parameters: Mapping[str, bytes] = {}
-        self.memory = GlobalMemory([each for each in program.variables if each.space in ("global", "const")])
+        self.addressed = addressed_parameters(program)
+        variables = [each for each in program.variables if each.space in ("global", "const")]
+        self.memory = GlobalMemory([*variables, *self.addressed])
         self.symbols = {**self.memory.symbols, **symbols}
         self.threads = int(np.prod(program.threads))
         self.all_threads = np.arange(self.threads)
@@ -77,6 +79,8 @@ class Block:
     def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
         """Prepare for a grid of so many programs with these parameters."""
         self.parameters = parameters
+        for variable in self.addressed:
+            self.memory.fill(variable.name, parameters[variable.name])
         self.strict = strict
         self.races = {}
         self.clock = Clock(self.warps, int(np.prod(grid)))
@@ -248,6 +252,16 @@ class Block:
                 raise PtxError(f"race: {self.races[key]}", thread=thread % size)
 
         return report
+
+
+def addressed_parameters(program: Program) -> list[Variable]:
+    """Parameters of which the kernel takes the address: they lie in memory, read-only, like constants of the module."""
+    taken = {operand.name for each in program.instructions for operand in each.operands if isinstance(operand, Symbol)}
+    return [
+        Variable(name=each.name, space="param", align=each.size, size=each.size)
+        for each in program.parameters
+        if each.name in taken
+    ]
 
 
 def narrowest_access(program: Program, space: str) -> int:

@@ -182,6 +182,11 @@ class GlobalMemory(Memory):
             self.bytes[piece.start : piece.start + len(variable.data)] = np.frombuffer(variable.data, np.uint8)
         return self.allocations[len(variables) :]
 
+    def fill(self, name: str, data: bytes) -> None:
+        """Set the contents of a variable."""
+        start = self.symbols[name] - ORIGIN
+        self.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
+
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         self.check_alignment(addresses, size, threads)
         where = addresses - ORIGIN

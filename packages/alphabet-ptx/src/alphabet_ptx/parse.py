@@ -1,16 +1,19 @@
 """PTX text as a `Program`: what `execute` runs.
 
-The grammar is the part of PTX that a compiled kernel consists of: one `.entry`, module variables, statements. Names of
-nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) are made unique.
+The grammar is the part of PTX that a compiled kernel consists of: one `.entry`, the functions that it calls, module
+variables, statements. Names of nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) and of functions, whose
+statements stand in the place of each call, are made unique.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from alphabet_ptx.datatypes import size_of
 from alphabet_ptx.errors import PtxError, Source
+from alphabet_ptx.functions import Function, find_functions, pass_arguments, read_call
+from alphabet_ptx.places import add_caller, find_files, read_loc
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,12 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the kernel."""
+    """A parameter of the kernel; its `size` in bytes is that of its type, or of all of an array passed by value."""
 
     name: str
     kind: str
     pointer: bool
+    size: int
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,6 @@ class Program:
     registers: dict[str, str] = field(default_factory=dict)
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    # Registers that the compiler leaves without a value on purpose, because nothing depends on it.
-    implicit: set[str] = field(default_factory=set)
 
     @cached_property
     def written(self) -> set[str]:
@@ -110,10 +112,9 @@ class Program:
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{]*)\{", re.DOTALL)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(\.ptr\b[^,]*?)?([\w$]+)\s*(\[\d+\])?\s*(?:,|$)")
 _VARIABLE = re.compile(
-    r"\.(shared|global|const|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(\[(\d*)\])?\s*(?:=\s*\{([^}]*)\})?\s*;"
+    r"\.(shared|global|const|local|param)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(\[(\d*)\])?\s*(?:=\s*\{([^}]*)\})?\s*;"
 )
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
 _TOKEN = re.compile(
     r"""
     (?P<blank>\s+)
@@ -129,8 +130,6 @@ _TOKEN = re.compile(
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);$", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
 _ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+?\s*(-?\s*\w+))?\s*\]$")
-_IMPLICIT = re.compile(r"implicit-def:\s*(%[\w$]+)")
-_PLACE = re.compile(r"([^\s@\[\]]+):(\d+):\d+")
 
 
 @lru_cache(maxsize=64)
@@ -148,10 +147,13 @@ def parse(ptx: str) -> Program:
         name=entry[1],
         threads=(x, y, z),
         parameters=[_parse_parameter(found) for found in _PARAMETER.finditer(entry[2] or "")],
-        variables=[_parse_variable(found) for found in _VARIABLE.finditer(_without_comments(ptx[: entry.start()]))],
+        variables=[
+            _parse_variable(found)
+            for found in _VARIABLE.finditer(_without_comments(ptx[: entry.start()]))
+            if found[1] not in ("local", "param")  # those are in the functions before the kernel
+        ],
     )
-    files = {int(number): path for number, path in _FILE.findall(ptx)}
-    _Body(program, files).read(ptx, entry.end())
+    _Body(program, _Module(ptx, find_files(ptx), find_functions(ptx))).read(entry.end())
     return program
 
 
@@ -161,9 +163,8 @@ def _without_comments(text: str) -> str:
 
 def _parse_parameter(found: re.Match[str]) -> Parameter:
     kind, pointer, name, array = found.groups()
-    if array:
-        raise PtxError(f"parameter {name} is passed by value as an array; execute takes pointers and numbers")
-    return Parameter(name=name, kind=kind, pointer=pointer is not None)
+    size = size_of(kind) * int(array.strip("[]") if array else 1)
+    return Parameter(name=name, kind=kind, pointer=pointer is not None, size=size)
 
 
 def _parse_variable(found: re.Match[str]) -> Variable:
@@ -177,16 +178,42 @@ def _parse_variable(found: re.Match[str]) -> Variable:
     return Variable(name=name, space=space, align=int(align or size_of(kind)), size=size, data=values)
 
 
+@dataclass(frozen=True)
+class _Module:
+    """The text, and what is found by name or number in all of it."""
+
+    ptx: str
+    files: dict[int, str]
+    functions: dict[str, Function]
+
+
 class _Body:
-    """The statements between the braces of the kernel."""
+    """The statements between the braces of the kernel, or of a function in the place of a call.
 
-    def __init__(self, program: Program, files: dict[int, str]) -> None:
+    `within` has the functions whose bodies these statements are in, `names` what the function's parameters mean, and
+    `suffix` makes the function's other names unique among all calls.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        module: _Module,
+        *,
+        within: tuple[str, ...] = (),
+        names: Mapping[str, str] | None = None,
+        caller: Source | None = None,
+    ) -> None:
         self.program = program
-        self.files = files
-        self.scopes: list[dict[str, str]] = [{}]
-        self.source: Source | None = None
+        self.module = module
+        self.within = within
+        self.scopes: list[dict[str, str]] = [dict(names or {})]
+        self.caller = caller
+        self.source = caller
+        self.suffix = f"@{len(program.instructions)}/{len(within)}" if within else ""
+        self.end = f"end of the call{self.suffix}"
 
-    def read(self, text: str, position: int) -> None:
+    def read(self, position: int) -> None:
+        text = self.module.ptx
         line = text.count("\n", 0, position) + 1
         while self.scopes:
             token = _TOKEN.match(text, position)
@@ -199,46 +226,86 @@ class _Body:
                 case "close":
                     self.scopes.pop()
                 case "label":
-                    self.program.labels[content[:-1]] = len(self.program.instructions)
+                    self.program.labels[content[:-1] + self.suffix] = len(self.program.instructions)
                 case "loc":
-                    self.source = _parse_loc(content, self.files)
-                case "comment":
-                    self.program.implicit.update(_IMPLICIT.findall(content))
+                    self.source = add_caller(read_loc(content, self.module.files), self.caller)
                 case "statement":
                     self.read_statement(_without_comments(content), line)
                 case _:
                     pass
             line += content.count("\n")
             position = token.end()
+        self.program.labels[self.end] = len(self.program.instructions)
 
     def read_statement(self, statement: str, line: int) -> None:
         if statement.startswith(".reg"):
             self.declare_registers(statement, line)
         elif variable := _VARIABLE.match(statement):
-            self.program.variables.append(_parse_variable(variable))
+            self.declare_variable(_parse_variable(variable), line)
         elif not statement.startswith(".pragma"):
             found = _STATEMENT.match(statement)
             if found is None:
                 raise PtxError(f"cannot read the statement {' '.join(statement.split())!r}", line=line)
             negated, guard, opcode, operands = found.groups()
-            self.program.instructions.append(
-                Instruction(
-                    opcode=opcode,
-                    operands=tuple(self.read_operands(operands, line)),
-                    guard=Register(self.resolve(guard)) if guard else None,
-                    negated=bool(negated),
-                    line=line,
-                    text=" ".join(statement.rstrip(";").split()),
-                    source=self.source,
-                )
+            instruction = Instruction(
+                opcode=opcode,
+                operands=(),
+                guard=Register(self.resolve(guard)) if guard else None,
+                negated=bool(negated),
+                line=line,
+                text=" ".join(statement.rstrip(";").split()),
+                source=self.source,
             )
+            if opcode in ("call", "call.uni"):
+                self.insert_function(instruction, f"{opcode} {operands};")
+            elif self.within and opcode in ("ret", "ret.uni"):
+                self.jump(instruction, self.end)
+            elif opcode in ("bra", "bra.uni"):
+                self.jump(instruction, operands.strip() + self.suffix)
+            else:
+                read = tuple(self.read_operands(operands, line))
+                self.program.instructions.append(replace(instruction, operands=read))
+
+    def jump(self, instruction: Instruction, label: str) -> None:
+        """Append a branch with the guard of an instruction."""
+        self.program.instructions.append(replace(instruction, opcode="bra", operands=(Symbol(label),)))
+
+    def insert_function(self, instruction: Instruction, statement: str) -> None:
+        """Put a function's statements in the place of a call; one without a body becomes the instruction call.name."""
+        call = read_call(statement)
+        function = self.module.functions.get(call.name)
+        if function is None:
+            operands = tuple(Symbol(self.resolve(name)) for name in (*call.results, *call.arguments))
+            self.program.instructions.append(replace(instruction, opcode=f"call.{call.name}", operands=operands))
+            return
+        if call.name in self.within:
+            raise PtxError(f"function {call.name} calls itself; recursion is not covered", line=instruction.line)
+        names = {name: self.resolve(given) for name, given in pass_arguments(call, function).items()}
+        within = (*self.within, call.name)
+        body = _Body(self.program, self.module, within=within, names=names, caller=instruction.source)
+        if instruction.guard is not None:
+            self.jump(replace(instruction, negated=not instruction.negated), body.end)
+        body.read(function.body)
+
+    def declare_variable(self, variable: Variable, line: int) -> None:
+        """Add a variable; what a function's callers and the function hand each other is in each thread's own memory."""
+        if variable.space in ("local", "param"):
+            unique = self.unique(variable.name, line)
+            self.scopes[-1][variable.name] = unique
+            variable = replace(variable, name=unique, space="local")
+        elif variable.name in (each.name for each in self.program.variables):
+            return  # of a function that is called more than once
+        self.program.variables.append(variable)
+
+    def unique(self, name: str, line: int) -> str:
+        """The name among all scopes and calls of what is declared as `name` in this scope."""
+        return f"{name}@{line}{self.suffix}" if len(self.scopes) > 1 else name + self.suffix
 
     def declare_registers(self, statement: str, line: int) -> None:
         found = re.match(r"\.reg\s+\.(\w+)\s+(.*);$", statement, re.DOTALL)
         if found is None:
             raise PtxError(f"cannot read the declaration {statement!r}", line=line)
         kind, names = found.groups()
-        depth = len(self.scopes) - 1
         for name in names.split(","):
             numbered = re.match(r"\s*([%\w$]+)(?:<(\d+)>)?\s*$", name)
             if numbered is None:
@@ -246,7 +313,7 @@ class _Body:
             stem, count = numbered.groups()
             declared = [stem] if count is None else [f"{stem}{i}" for i in range(int(count))]
             for register in declared:
-                unique = f"{register}@{line}" if depth else register
+                unique = self.unique(register, line)
                 self.scopes[-1][register] = unique
                 self.program.registers[unique] = kind
 
@@ -280,20 +347,4 @@ class _Body:
             return Register(name)
         if re.match(r"-?\d", text):
             return Immediate(text)
-        return Symbol(text)
-
-
-def _parse_loc(directive: str, files: dict[int, str]) -> Source | None:
-    """`.loc file line column`, with the chain of calls in `inlined_at` or in the comment that LLVM writes."""
-    command, _, comment = directive.partition("//")
-    numbers = command.split()
-    source = Source(files.get(int(numbers[1]), f"file {numbers[1]}"), int(numbers[2]))
-    inlined = re.search(r"inlined_at\s+(\d+)\s+(\d+)", command)
-    if inlined:
-        return Source(source.file, source.line, Source(files.get(int(inlined[1]), ""), int(inlined[2])))
-    callers = _PLACE.findall(comment)[1:]
-    if callers:
-        name, line = callers[-1]  # the outermost: the kernel's own line
-        path = next((path for path in files.values() if path.rpartition("/")[2] == name), name)
-        return Source(source.file, source.line, Source(path, int(line)))
-    return source if source.line else None
+        return Symbol(name)

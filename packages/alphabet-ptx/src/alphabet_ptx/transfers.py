@@ -9,11 +9,13 @@ from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.memory import Copy, Memory
-from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Symbol
+from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Register, Symbol
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, flush
 
 
 def _memory(instruction: Instruction, block: Block) -> Memory:
+    if "param" in instruction.opcode.split("."):
+        return _parameter_memory(instruction, block)
     return next(
         memory for name, memory in block.memories.items() if name in instruction.opcode.replace("::", ".").split(".")
     )
@@ -60,14 +62,15 @@ def _load(instruction: Instruction, block: Block) -> Step:
 
 
 def _load_parameter(instruction: Instruction, block: Block) -> Step:
-    kind = parts(instruction)[-1]
+    """ld.param: a parameter of the kernel, or what a function and its caller hand each other."""
     address = instruction.operands[1]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
-        raise PtxError(f"expected the address of a parameter; found {address}")
+    kernel = {parameter.name: parameter.size for parameter in block.program.parameters}
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol) or address.base.name not in kernel:
+        return _load(instruction, block)
+    kind = parts(instruction)[-1]
     targets = _elements(instruction, instruction.operands[0])
     name, offset = address.base.name, address.offset
-    sizes = {parameter.name: size_of(parameter.kind) for parameter in block.program.parameters}
-    if offset < 0 or offset + len(targets) * size_of(kind) > sizes.get(name, 0):
+    if offset < 0 or offset + len(targets) * size_of(kind) > kernel[name]:
         raise PtxError(f"{instruction.opcode} reads beyond the parameters of the kernel: {name} at byte {offset}")
     writers = [block.destination(target, kind) for target in targets]
 
@@ -79,6 +82,18 @@ def _load_parameter(instruction: Instruction, block: Block) -> Step:
                 block.mark_written(register, mask)
 
     return step
+
+
+def _parameter_memory(instruction: Instruction, block: Block) -> Memory:
+    """Where ld.param and st.param go: an address in a register is that of a parameter of the kernel."""
+    address = instruction.operands[0 if instruction.opcode.startswith("st") else 1]
+    if not isinstance(address, Address) or isinstance(address.base, Immediate):
+        raise PtxError(f"expected the address of a parameter; found {address}")
+    if isinstance(address.base, Register):
+        return block.memory
+    if address.base.name not in [each.name for each in block.program.variables if each.space == "local"]:
+        raise PtxError(f"{instruction.opcode} reads beyond the parameters of the kernel: {address.base.name}")
+    return block.local
 
 
 def _store(instruction: Instruction, block: Block) -> Step:
@@ -256,6 +271,7 @@ _BITS = "{and,or,xor,exch,cas}.{b32,b64}"
 
 TABLE: dict[str, Binder] = {
     f"ld.param[.{{v2,v4}}].{_TYPES}": _load_parameter,
+    f"st.param[.{{v2,v4}}].{_TYPES}": _store,
     f"ld[.volatile].global{_CACHE}[.nc]{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _load,
     f"ld[.volatile].{{{_SHARED},local}}[.{{v2,v4}}].{_TYPES}": _load,
     f"st[.volatile].global{_CACHE}{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _store,
