@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, collectives, conversions, instructions, integers, matrices, reals, transfers
-from alphabet_testing.ptx.snippets import THREADS, decode_bf16, expand, offset, run
+from alphabet_testing.ptx.snippets import THREADS, decode_bf16, decode_fp8, expand, offset, run
 
 LANE = np.arange(THREADS) % 32
 WARP = np.arange(THREADS) - LANE
@@ -110,8 +110,17 @@ def check_barrier(opcode):
 
 
 def make_matrix(rows, columns, kind, seed):
-    """A matrix as numbers, and as its 16-, 32- or 64-bit elements."""
-    values = np.random.default_rng(seed).standard_normal((rows, columns))
+    """A matrix as numbers, and as its 8-, 16-, 32- or 64-bit elements."""
+    rng = np.random.default_rng(seed)
+    if kind in ("s8", "u8", "s32"):
+        elements = np.iinfo({"s8": "i1", "u8": "u1", "s32": "i4"}[kind])
+        bits = rng.integers(elements.min, elements.max, (rows, columns), elements.dtype, endpoint=True)
+        bits[:2] = [[elements.max], [elements.min]]
+        return bits.astype(np.float64), bits
+    if kind in ("e4m3", "e5m2"):
+        bits = rng.integers(0, 0x60, (rows, columns), np.uint8) | (rng.integers(0, 2, (rows, columns), np.uint8) << 7)
+        return np.vectorize(lambda each: decode_fp8(int(each), kind), otypes=[float])(bits), bits
+    values = rng.standard_normal((rows, columns))
     if kind == "f16":
         return values.astype(np.float16).astype(np.float64), values.astype(np.float16).view(np.uint16)
     if kind == "f64":
@@ -126,12 +135,13 @@ def make_matrix(rows, columns, kind, seed):
 
 def check_mma(opcode):
     """Two warps, each with the same matrices; layouts written down from the figures of the PTX manual."""
-    _, _, _, shape, _, _, result, kind, *_ = opcode.split(".")
+    _, _, _, shape, _, _, result, kind, other, _ = opcode.replace(".satfinite", "").split(".")
     m, k = int(shape[1 : shape.index("n")]), int(shape.split("k")[1])
     a, a_bits = make_matrix(m, k, kind, 0)
-    b, b_bits = make_matrix(k, 8, kind, 1)
+    b, b_bits = make_matrix(k, 8, other, 1)
     c, c_bits = make_matrix(m, 8, result, 2)
-    pair, word, size = (2, "b32", 4) if kind in ("f16", "bf16") else (1, "b64", 8) if kind == "f64" else (1, "b32", 4)
+    word, size = ("b64", 8) if kind == "f64" else ("b32", 4)
+    pair = size // a_bits.itemsize
     register = "%d" if kind == "f64" else "%r"
     parts = {"a": [], "b": [], "c": []}
     for lane in range(32):
@@ -159,13 +169,20 @@ def check_mma(opcode):
     body += [f"st.global.{word} [%d10+{i * size}], {name};" for i, name in enumerate(named["c"])]
     run("\n".join(body), *fragments.values(), out)
     expected = a @ b + c
-    got = out.view(np.float32 if result == "f32" else np.float64)
+    if result == "s32":
+        limits = np.iinfo(np.int32)
+        assert (np.abs(expected) > limits.max).any()  # there is something to saturate, or to wrap around
+        expected = (
+            expected.clip(limits.min, limits.max) if "satfinite" in opcode else expected.astype("i8").astype("i4")
+        )
+    got = out.view({"f16": "f2", "f32": "f4", "f64": "f8", "s32": "i4"}[result])
     for thread in range(THREADS):
         group, member = thread % 32 // 4, thread % 4
         want = np.array([expected[group + 8 * half, 2 * member + i] for half in range(m // 8) for i in range(2)])
-        # One rounding to float32 at the end; float64 sums may differ in their order.
-        allowed = 0.501 * np.spacing(np.abs(want).astype(np.float32)) if result == "f32" else 1e-14
-        assert (np.abs(got[thread] - want) <= allowed).all(), opcode
+        # One rounding at the end; float64 sums may differ in their order.
+        rounded = {"f16": np.float16, "f32": np.float32}.get(result)
+        allowed = 0.501 * np.spacing(np.abs(want).astype(rounded)).astype(np.float64) if rounded else 1e-14
+        assert (np.abs(got[thread].astype(np.float64) - want) <= allowed).all(), opcode
 
 
 def check_ldmatrix(opcode):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from alphabet_ptx import conversions, integers, reals
 from alphabet_testing.ptx.exact_floats import agree, check_float, finite, flush, larger, smaller
-from alphabet_testing.ptx.snippets import DTYPES, FORMATS, THREADS, compute, expand, round_fraction, stem
+from alphabet_testing.ptx.snippets import DTYPES, FORMATS, THREADS, compute, decode_fp8, expand, round_fraction, stem
 from alphabet_testing.ptx.values import make_values, to_python, wrap
 
 TABLE = integers.TABLE | reals.TABLE | conversions.TABLE
@@ -130,6 +130,9 @@ def holds(relation, a, b):
 
 def check_setp(opcode):
     _, relation, *modifiers, kind = opcode.split(".")
+    if kind.endswith("x2"):
+        check_setp_of_pairs(opcode)
+        return
     join = next((JOINS[part] for part in modifiers if part in JOINS), None)
     sources = [kind, kind] + ["pred"] * (join is not None)
     inputs = [make_values(source, seed % 2) for seed, source in enumerate(sources)]
@@ -141,6 +144,26 @@ def check_setp(opcode):
         third = inputs[2][thread] if join else None
         assert positive[thread] == (join(want, third) if join else want), (opcode, a, b, third)
         assert negative[thread] == (join(not want, third) if join else not want), (opcode, a, b, third)
+
+
+def check_setp_of_pairs(opcode):
+    """`p` is about the lower halves, `q` about the upper ones."""
+    _, relation, *modifiers, pair = opcode.split(".")
+    kind = pair.removesuffix("x2")
+    join = next((JOINS[part] for part in modifiers if part in JOINS), None)
+    halves = [[make_values(kind, seed) for seed in seeds] for seeds in ((0, 1), (2, 3))]
+    halves[1][0][::3] = halves[0][0][::3]
+    words = [np.stack(half, axis=1).copy().view("u4")[:, 0] for half in halves]
+    third = [make_values("pred", 4)] if join else []
+    found = compute(opcode, [pair, pair, *["pred"] * len(third)], ["pred", "pred"], [*words, *third])
+    for thread in range(THREADS):
+        for half in range(2):
+            a, b = (to_python(values[half][thread], kind) for values in halves)
+            if "ftz" in modifiers:
+                a, b = (math.copysign(0.0, value) if abs(value) < 2.0**-14 else value for value in (a, b))
+            want = holds(relation, a, b)
+            want = join(want, bool(third[0][thread])) if join else want
+            assert found[half][thread] == want, (opcode, a, b)
 
 
 WHOLE = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
@@ -175,9 +198,47 @@ def convert(parts, value):
     return flush(answer) if "ftz" in modifiers and result == "f32" else answer
 
 
+def nearest_fp8(value, kind):
+    """The bits of the nearest number, ties to the even one; the largest for what lies beyond it, 0x7F for NaN."""
+    if math.isnan(value):
+        return 0x7F
+    finite_bits = [bits for bits in range(0x80) if math.isfinite(decode_fp8(bits, kind))]
+    size = Fraction(min(abs(value), decode_fp8(finite_bits[-1], kind)))
+    distance = lambda bits: (abs(size - Fraction(decode_fp8(bits, kind))), bits & 1)  # noqa: E731
+    return min(finite_bits, key=distance) | (0x80 if math.copysign(1, value) < 0 else 0)
+
+
+def check_fp8(opcode):
+    *modifiers, result, source = opcode.split(".")
+    rectify = (lambda value: 0.0 if value <= 0 else value) if "relu" in modifiers else lambda value: value
+    if result == "f16x2":
+        kind = source.removesuffix("x2")
+        for first in range(0, 256, 2 * THREADS):
+            pairs = np.arange(first, first + 2 * THREADS, dtype=np.uint8).view("u2")
+            (got,) = compute(opcode, [source], [result], [pairs])
+            for bits, found in zip(pairs.view("u1"), got.view("f2").tolist(), strict=True):
+                assert agree(found, rectify(decode_fp8(int(bits), kind)), None, 0), (opcode, bits)
+        return
+    kind = result.removesuffix("x2")
+    wide = source.removesuffix("x2")
+    for scale in (2.0**-8, 1.0, 2.0**6):
+        with np.errstate(over="ignore"):
+            lower, upper = ((make_values(wide, seed) * scale).astype(DTYPES[wide]) for seed in range(2))
+        ties = np.array([decode_fp8(bits, kind) + decode_fp8(bits + 1, kind) for bits in range(0, 40)]) / 2
+        lower[:40] = ties
+        packed = np.stack([lower, upper], axis=1).copy()
+        given = [packed.view("u4")[:, 0]] if source == "f16x2" else [upper, lower]
+        (got,) = compute(opcode, [source] * len(given), [result], given)
+        for bits, value in zip(got.view("u1").tolist(), packed.ravel().tolist(), strict=True):
+            assert bits == nearest_fp8(rectify(value), kind), (opcode, value, bits)
+
+
 def check_cvt(opcode):
     parts = opcode.split(".")
     result, source = parts[-2:]
+    if "e4m3" in opcode or "e5m2" in opcode:
+        check_fp8(opcode)
+        return
     if result.endswith("x2"):
         inputs = [make_values("f32", seed) for seed in range(2)]
         (got,) = compute(opcode, ["f32", "f32"], [result], inputs)

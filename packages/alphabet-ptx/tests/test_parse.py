@@ -24,7 +24,6 @@ TEXT = (
 $L__BB0_1: // a label
 	@!%p1 ld.global.v2.b32 {%r1, %r2}, [%r3+-8]; { .reg .b32 t; mov.b32 t, 7; }
 	.loc	2 40 1 // standard.py:40:1 @[ kernel.py:13:9 ]
-	// implicit-def: %r2
 	setp.lt.s32 %p1|%p2, %r1,
 		0x10;
 	.pragma "nounroll";
@@ -55,7 +54,6 @@ def test_a_module():
     assert compare.operands == (Vector((Register("%p1"), Register("%p2"))), Register("%r1"), Immediate("0x10"))
     assert branch.operands == (Symbol("$L__BB0_1"),)
     assert program.labels == {"$L__BB0_1": 0}
-    assert program.implicit == {"%r2"}
 
 
 def test_lines_and_sources():

@@ -81,13 +81,18 @@ def _shuffle(instruction: Instruction, block: Block) -> Step:
     def step(mask: Mask | None) -> None:
         block.require(control, mask, "the lanes of a shuffle")
         active_warps(block, mask, instruction.opcode, named)
-        unknown = block.unknown_in(names, None)
+        unknown, cause = None, ""
+        if block.unknown_in(names, None) is not None:
+            unknown, cause = block.unknown_bytes(names[0], 4), block.explain(names)
         origin, inside = find_origin() if fixed is None else fixed
         if mask is not None and not mask[origin[mask]].all():
             raise PtxError(f"{instruction.opcode} reads from a thread that is not active")
         write(source[origin], mask)
         for name in block.names(targets[0]):
-            block.mark_written(name, mask, None if unknown is None else unknown[origin])
+            if unknown is None:
+                block.mark_written(name, mask)
+            else:
+                block.mark_bytes(name, mask, unknown[origin], cause)
         if write_inside is not None:
             write_inside(inside, mask)
             for name in block.names(targets[1]):
@@ -106,15 +111,20 @@ def _per_warp(compute: Callable[[str, Array, Array], Array], result: str, kind: 
         source = block.source(value, value_kind)
         named = _members(block, members)
         write = block.destination(target, result_kind)
+        operands = block.names(value)
 
         def step(mask: Mask | None) -> None:
-            block.require(block.names(value, members), mask, f"an operand of {instruction.opcode}")
+            block.require(block.names(members), mask, f"the threads that {instruction.opcode} names")
+            unknown = block.unknown_in(operands, mask)
+            cause = "" if unknown is None else block.explain(operands)
             active_warps(block, mask, instruction.opcode, named)
             active = np.ones(block.threads, np.bool_) if mask is None else mask
             answer = compute(mode, source.reshape(-1, WARP), active.reshape(-1, WARP))
             write(np.repeat(answer, WARP), mask)
+            if unknown is not None:  # what one lane adds decides the result of its warp
+                unknown = np.repeat(unknown.reshape(-1, WARP).any(axis=1), WARP)
             for name in block.names(target):
-                block.mark_written(name, mask)
+                block.mark_written(name, mask, unknown, cause)
 
         return step
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from alphabet_ptx.datatypes import DTYPES, Array, is_float, size_of
+from alphabet_ptx import traces
+from alphabet_ptx.datatypes import DTYPES, Array, is_float, is_signed, size_of
 from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
+from alphabet_ptx.fp8 import decode_fp8, encode_fp8
 from alphabet_ptx.machine import Binder
 from alphabet_ptx.parse import Instruction, Vector
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, encode_f16, flush, round_f32, round_tf32
@@ -23,12 +25,17 @@ def _move(instruction: Instruction) -> Operation:
             columns = np.ascontiguousarray(value).view(DTYPES[piece]).reshape(len(value), pieces)
             return tuple(columns[:, i] for i in range(pieces))
 
-        return Operation(unpack, (piece,) * pieces, (kind,))
+        return Operation(unpack, (piece,) * pieces, (kind,), trace=traces.unpack(pieces))
     if isinstance(source, Vector):
         pieces = len(flatten([source]))
         piece = f"b{8 * size_of(kind) // pieces}"
-        return Operation(lambda *values: np.stack(values, axis=1).view(DTYPES[kind])[:, 0], (kind,), (piece,) * pieces)
-    return Operation(lambda value: value, (kind,), (kind,))
+        return Operation(
+            lambda *values: np.stack(values, axis=1).view(DTYPES[kind])[:, 0],
+            (kind,),
+            (piece,) * pieces,
+            trace=traces.pack,
+        )
+    return Operation(lambda value: value, (kind,), (kind,), trace=traces.copy)
 
 
 def compare(relation: str, a: Array, b: Array) -> Array:
@@ -69,9 +76,29 @@ def _set_predicate(instruction: Instruction) -> Operation:
     return Operation(compute, ("pred", "pred"), (kind, kind, *["pred"] * len(joins)))
 
 
+def _set_pair(instruction: Instruction) -> Operation:
+    """setp of packed pairs: `p|q` are the relations of the lower and the upper halves."""
+    _, relation, *modifiers, kind = parts(instruction)
+    joins = [_JOIN[part] for part in modifiers if part in _JOIN]
+
+    def compute(a: Array, b: Array, *c: Array) -> tuple[Array, ...]:
+        if kind == "bf16x2":
+            a, b = decode_bf16(a), decode_bf16(b)
+        elif "ftz" in modifiers:
+            a, b = (_flush_f16(value) for value in (a, b))
+        halves = [compare(relation, a[:, i], b[:, i]) for i in range(2)]
+        return tuple(joins[0](half, c[0]) for half in halves) if joins else tuple(halves)
+
+    return Operation(compute, ("pred", "pred"), (kind, kind, *["pred"] * len(joins)))
+
+
+def _flush_f16(value: Array) -> Array:
+    return np.where(np.abs(value) < np.finfo(np.float16).tiny, np.copysign(np.float16(0), value), value)
+
+
 def _select(instruction: Instruction) -> Operation:
     kind = parts(instruction)[-1]
-    return Operation(lambda a, b, p: np.where(p, a, b), (kind,), (kind, kind, "pred"), selects=True)
+    return Operation(lambda a, b, p: np.where(p, a, b), (kind,), (kind, kind, "pred"), trace=traces.select)
 
 
 def to_integer(value: Array, kind: str) -> Array:
@@ -102,7 +129,9 @@ def _convert(instruction: Instruction) -> Operation:
         converted = _to_float(value, result, mode if whole is None else "rn")
         return flush(converted) if "ftz" in modifiers and result == "f32" else converted
 
-    return Operation(convert, (result,), (source,))
+    whole_number = not is_float(result) and not is_float(source)
+    trace = traces.resize(is_signed(source), size_of(result)) if whole_number else None
+    return Operation(convert, (result,), (source,), trace=trace)
 
 
 def _to_float(value: Array, kind: str, mode: str) -> Array:
@@ -125,6 +154,33 @@ def _convert_pair(instruction: Instruction) -> Operation:
     return Operation(lambda a, b: np.stack([encode(b, mode), encode(a, mode)], axis=1), (result,), ("f32", "f32"))
 
 
+def _to_fp8_pair(instruction: Instruction) -> Operation:
+    """Two numbers as a pair of 8-bit floats: two float32, the first for the upper half, or a pair of float16."""
+    *modifiers, result, source = parts(instruction)
+    kind = result.removesuffix("x2")
+
+    def encode(*values: Array) -> Array:
+        pair = values[0] if source == "f16x2" else np.stack([values[1], values[0]], axis=1)
+        return encode_fp8(_rectify(pair) if "relu" in modifiers else pair, kind)
+
+    return Operation(encode, (result,), (source,) if source == "f16x2" else (source, source))
+
+
+def _from_fp8_pair(instruction: Instruction) -> Operation:
+    *modifiers, result, source = parts(instruction)
+
+    def decode(value: Array) -> Array:
+        pair = decode_fp8(value, source.removesuffix("x2"))
+        return _rectify(pair) if "relu" in modifiers else pair
+
+    return Operation(decode, (result,), (source,))
+
+
+def _rectify(value: Array) -> Array:
+    """`.relu`: zero for negative numbers; NaN stays."""
+    return np.where(np.isnan(value) | (value > 0), value, value.dtype.type(0))
+
+
 _ALL_INTEGERS = "{u8,s8,u16,s16,u32,s32,u64,s64}"
 _ORDERED = "{eq,ne,lt,le,gt,ge}"
 _FLOAT_RELATIONS = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
@@ -138,6 +194,8 @@ TABLE: dict[str, Binder] = {
     f"setp.{{eq,ne,lt,le,gt,ge,lo,ls,hi,hs}}{_JOINS}.{{u16,u32,u64}}": elementwise(_set_predicate),
     f"setp.{_FLOAT_RELATIONS}{_JOINS}[.ftz].f32": elementwise(_set_predicate),
     f"setp.{_FLOAT_RELATIONS}{_JOINS}.{{f16,bf16,f64}}": elementwise(_set_predicate),
+    f"setp.{_FLOAT_RELATIONS}{_JOINS}[.ftz].f16x2": elementwise(_set_pair),
+    f"setp.{_FLOAT_RELATIONS}{_JOINS}.bf16x2": elementwise(_set_pair),
     f"cvt.{_ALL_INTEGERS}.{_ALL_INTEGERS}": elementwise(_convert),
     f"cvt.rn.{{f16,f32,f64}}.{_ALL_INTEGERS}": elementwise(_convert),
     f"cvt.{{rni,rzi,rmi,rpi}}[.ftz].{_ALL_INTEGERS}.f32": elementwise(_convert),
@@ -151,6 +209,8 @@ TABLE: dict[str, Binder] = {
     "cvt.{rn,rz}.bf16.f32": elementwise(_convert),
     "cvt.{rn,rna}.tf32.f32": elementwise(_convert),
     "cvt.{rn,rz}.{f16x2,bf16x2}.f32": elementwise(_convert_pair),
+    "cvt.rn.satfinite[.relu].{e4m3x2,e5m2x2}.{f32,f16x2}": elementwise(_to_fp8_pair),
+    "cvt.rn[.relu].f16x2.{e4m3x2,e5m2x2}": elementwise(_from_fp8_pair),
     # Addresses of global memory, where parameters lie too, and of a thread's own are what generic ones are.
     "cvta[.to].{global,param,local}.u64": elementwise(lambda _: Operation(lambda a: a, ("u64",), ("u64",))),
 }

@@ -1,6 +1,7 @@
 """The types of PTX as numpy arrays: one element per thread, and two where a register holds a packed pair.
 
-bfloat16 has no numpy type: its values are the 16 bits, which `rounding` turns into float32 and back.
+bfloat16 has no numpy type: its values are the 16 bits, which `rounding` turns into float32 and back; and those of the
+8-bit types the 8 bits, which `fp8` turns into float16 and back.
 """
 
 from typing import Any
@@ -18,6 +19,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "b8": np.dtype(np.uint8),
     "u8": np.dtype(np.uint8),
     "s8": np.dtype(np.int8),
+    "e4m3x2": np.dtype((np.uint8, (2,))),
+    "e5m2x2": np.dtype((np.uint8, (2,))),
     "b16": np.dtype(np.uint16),
     "u16": np.dtype(np.uint16),
     "s16": np.dtype(np.int16),

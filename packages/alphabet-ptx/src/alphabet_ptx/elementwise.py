@@ -1,6 +1,6 @@
 """Instructions that compute each thread's result from that thread's operands alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,19 +8,20 @@ import numpy as np
 from alphabet_ptx.datatypes import Array, Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import CARRY, Binder, Block, Step
-from alphabet_ptx.parse import Immediate, Instruction, Operand, Register, Vector
+from alphabet_ptx.parse import Instruction, Operand, Register, Vector
 
-POISON_BITS = Immediate("0x7fffffff")  # a NaN in float32 and, by its lower half, in both types of half the size
 Compute = Callable[..., "Array | tuple[Array, ...]"]
+# From which bytes of each source are unknown (threads, bytes), and the sources, to those of each result.
+Trace = Callable[[list[Array], list[Array]], Sequence[Array]]
 
 
 @dataclass(frozen=True)
 class Operation:
     """What an instruction computes: `compute` maps arrays of the types `sources` to arrays of the types `results`.
 
-    `carry_in` and `carry_out` add the carry flag as last source and last result. `refused` says for which operands
-    the result is undefined by PTX; executing them is an error, `reason`. `selects`: the last source chooses one of the
-    first two, and only the chosen one has to be known.
+    `carry_in` and `carry_out` add the carry flag as last source and last result. `undefined` says for which operands
+    PTX leaves the result open, which is then unknown for the `reason`. `trace`: which bytes of the results are unknown
+    for which of the sources; without it all of them are if any byte of a source is.
     """
 
     compute: Compute
@@ -28,8 +29,8 @@ class Operation:
     sources: tuple[str, ...]
     carry_in: bool = False
     carry_out: bool = False
-    selects: bool = False
-    refused: Callable[..., Mask] | None = None
+    trace: Trace | None = None
+    undefined: Callable[..., Mask] | None = None
     reason: str = ""
 
 
@@ -45,12 +46,12 @@ def elementwise(build: Builder) -> Binder:
     return bind_instruction
 
 
-def same_type(compute: Compute, sources: int = 2) -> Binder:
+def same_type(compute: Compute, sources: int = 2, trace: Trace | None = None) -> Binder:
     """An entry of the instruction table for operands that all have the type that ends the opcode."""
 
     def build(instruction: Instruction) -> Operation:
         kind = parts(instruction)[-1]
-        return Operation(compute, (kind,), (kind,) * sources)
+        return Operation(compute, (kind,), (kind,) * sources, trace=trace)
 
     return elementwise(build)
 
@@ -75,8 +76,6 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     """The step of an instruction: its operands found, ready to run."""
     targets = flatten(instruction.operands[:1])
     given = flatten(instruction.operands[1:])
-    if instruction.opcode.startswith("mov.") and isinstance(instruction.operands[-1], Vector):
-        given = [_or_poison(operand, block) for operand in given]
     carried_in = [Register(CARRY)] if operation.carry_in else []
     if operation.carry_out:
         targets.append(Register(CARRY))
@@ -87,82 +86,116 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     names = block.names(*given, *carried_in)
     results = operation.results + ("pred",) * operation.carry_out
     writers = [block.destination(target, kind) for target, kind in zip(targets, results, strict=False)]
-    written = block.names(*targets)
+    written = [block.names(target) for target in targets]
+    everything = [name for part in written for name in part]
     compute, several = operation.compute, len(results) > 1
     state = block.unknown
-    if isinstance(compute, np.ufunc) and operation.refused is None:
+    spread = _Spread(operation, [*given, *carried_in], sources, block, instruction.line)
+    if isinstance(compute, np.ufunc) and operation.undefined is None:
         target = block.whole(targets[0], results[0])
         if target is not None:
-            return _into(target, written[0], compute, sources, names, block)
+            return _into(target, everything[0], compute, sources, names, spread, block)
 
     def step(mask: Mask | None) -> None:
-        unknown = None
+        unknown: Sequence[Array] | None = None
         for name in names:
             if state[name] is not None:
-                unknown = _spread(operation, names, sources, block, mask)
+                unknown = spread.find(mask, len(written))
                 break
-        if operation.refused is not None:
-            _refuse(operation, sources, mask)
+        if operation.undefined is not None:
+            unknown = spread.add_undefined(unknown, mask)
         value = compute(*sources)
         if several:
             for write, result in zip(writers, value, strict=False):
                 write(result, mask)
         else:
             writers[0](value, mask)  # type: ignore[arg-type]  # one result is an array
-        for name in written:
-            if unknown is not None or state[name] is not None:
-                block.mark_written(name, mask, unknown)
+        if unknown is not None:
+            spread.mark(written, mask, unknown)
+            return
+        for name in everything:
+            if state[name] is not None:
+                block.mark_written(name, mask)
 
     return step
 
 
-def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], names: list[str], block: Block) -> Step:
+def _into(
+    target: Array,
+    written: str,
+    compute: np.ufunc,
+    sources: list[Array],
+    names: list[str],
+    spread: "_Spread",
+    block: Block,
+) -> Step:
     """The step of an instruction that is one function of numpy: its result goes straight into the register."""
     state = block.unknown
 
     def step(mask: Mask | None) -> None:
-        unknown = None
+        unknown: Sequence[Array] | None = None
         for name in names:
             if state[name] is not None:
-                unknown = block.unknown_in(names, mask)
+                unknown = spread.find(mask, 1)
                 break
         if mask is None:
             compute(*sources, out=target)
         else:
             compute(*sources, out=target, where=mask)
-        if unknown is not None or state[written] is not None:
-            block.mark_written(written, mask, unknown)
+        if unknown is not None:
+            spread.mark([[written]], mask, unknown)
+        elif state[written] is not None:
+            block.mark_written(written, mask)
 
     return step
 
 
-def _or_poison(operand: Operand, block: Block) -> Operand:
-    """A piece that mov packs, or the bits of a NaN for a register that no instruction writes.
+class _Spread:
+    """How what is unknown spreads from the sources of an instruction to its results."""
 
-    LLVM packs such registers beside others when nothing reads them; what does read them computes NaN, and is seen.
-    """
-    never = isinstance(operand, Register) and operand.name in block.rows and operand.name not in block.program.written
-    return POISON_BITS if never else operand
+    def __init__(
+        self, operation: Operation, given: list[Operand], sources: list[Array], block: Block, line: int
+    ) -> None:
+        self.operation = operation
+        self.given = [block.names(operand) for operand in given]
+        self.names = block.names(*given)
+        self.sizes = [source.dtype.itemsize * (source.size // block.threads) for source in sources]
+        self.sources = sources
+        self.block = block
+        self.line = line
+        self.cause = ""
 
+    def find(self, mask: Mask | None, results: int) -> Sequence[Array] | None:
+        """Per result the threads in which it is unknown, or with a trace the bytes; None if nothing is."""
+        block = self.block
+        unknown = block.unknown_in(self.names, mask)
+        if unknown is None:
+            return None
+        self.cause = block.explain(self.names)
+        if self.operation.trace is None:
+            return [unknown] * results
+        masks = [
+            block.unknown_bytes(name[0], size) if name else np.zeros((block.threads, size), np.bool_)
+            for name, size in zip(self.given, self.sizes, strict=True)
+        ]
+        return self.operation.trace(masks, self.sources)
 
-def _spread(
-    operation: Operation, names: list[str], sources: list[Array], block: Block, mask: Mask | None
-) -> Mask | None:
-    """The threads whose result is unknown because an operand is."""
-    if not operation.selects or len(names) != len(operation.sources):
-        return block.unknown_in(names, mask)
-    first, second, choice = (block.unknown_in([name], mask) for name in names)
-    nothing = np.zeros(block.threads, np.bool_)
-    chosen = np.where(sources[2], nothing if first is None else first, nothing if second is None else second)
-    unknown = chosen if choice is None else chosen | choice
-    return unknown if unknown.any() else None
+    def add_undefined(self, unknown: Sequence[Array] | None, mask: Mask | None) -> Sequence[Array] | None:
+        """Add the active threads for whose operands PTX leaves the result open."""
+        assert self.operation.undefined is not None
+        bad = self.operation.undefined(*self.sources)
+        if mask is not None:
+            bad = bad & mask
+        if not bad.any():
+            return unknown
+        self.cause = f"{self.operation.reason} in PTX line {self.line}"
+        return [bad] if unknown is None else [part | bad for part in unknown]
 
-
-def _refuse(operation: Operation, sources: list[Array], mask: Mask | None) -> None:
-    """Raise PtxError if the result is undefined in an active thread."""
-    assert operation.refused is not None
-    bad = operation.refused(*sources)
-    if mask is not None:
-        bad = bad & mask
-    if bad.any():
-        raise PtxError(operation.reason, thread=int(np.argmax(bad)))
+    def mark(self, written: list[list[str]], mask: Mask | None, unknown: Sequence[Array]) -> None:
+        """Note for each result what is unknown of it."""
+        for names, part in zip(written, unknown, strict=False):
+            for name in names:
+                if part.ndim == 2:
+                    self.block.mark_bytes(name, mask, part, self.cause)
+                else:
+                    self.block.mark_written(name, mask, part, self.cause)

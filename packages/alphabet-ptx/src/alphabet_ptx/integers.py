@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from alphabet_ptx import traces
 from alphabet_ptx.datatypes import DTYPES, Array, is_signed, size_of
 from alphabet_ptx.elementwise import Operation, elementwise, parts, same_type
 from alphabet_ptx.errors import PtxError
@@ -27,9 +28,11 @@ def _division(compute: Callable[[Array, Array], Array]) -> Binder:
         kind = parts(instruction)[-1]
 
         def guarded(a: Array, b: Array) -> Array:
-            return compute(a, np.where(b == 0, np.ones_like(b), b))  # threads that do not take part may hold zeros
+            return compute(a, np.where(b == 0, np.ones_like(b), b))  # whatever comes of it counts as unknown
 
-        return Operation(guarded, (kind,), (kind, kind), refused=lambda _, b: b == 0, reason="integer division by zero")
+        return Operation(
+            guarded, (kind,), (kind, kind), undefined=lambda _, b: b == 0, reason="an integer division by zero"
+        )
 
     return elementwise(build)
 
@@ -103,8 +106,10 @@ def _shift(left: bool) -> Binder:
         kind = parts(instruction)[-1]
         width = 8 * size_of(kind)
         amount = instruction.operands[-1]
-        if isinstance(amount, Immediate) and constant(amount.text, "u32") < width:
-            return Operation(np.left_shift if left else np.right_shift, (kind,), (kind, kind))
+        fixed = int(constant(amount.text, "u32")) if isinstance(amount, Immediate) else None
+        trace = None if fixed is None or is_signed(kind) else traces.shift(left, min(fixed, width))
+        if fixed is not None and fixed < width:
+            return Operation(np.left_shift if left else np.right_shift, (kind,), (kind, kind), trace=trace)
 
         def compute(a: Array, amount: Array) -> Array:
             inside = np.minimum(amount, np.uint32(width - 1)).astype(a.dtype)
@@ -112,7 +117,7 @@ def _shift(left: bool) -> Binder:
             beyond = a >> a.dtype.type(width - 1) if is_signed(kind) and not left else a.dtype.type(0)
             return np.where(amount < width, shifted, beyond)
 
-        return Operation(compute, (kind,), (kind, "u32"))
+        return Operation(compute, (kind,), (kind, "u32"), trace=trace)
 
     return elementwise(build)
 
@@ -237,8 +242,8 @@ TABLE: dict[str, Binder] = {
     f"max.{_INTEGERS}": same_type(np.maximum),
     "abs.{s16,s32,s64}": same_type(np.abs, 1),
     "neg.{s16,s32,s64}": same_type(np.negative, 1),
-    "and.{pred,b16,b32,b64}": same_type(np.bitwise_and),
-    "or.{pred,b16,b32,b64}": same_type(np.bitwise_or),
+    "and.{pred,b16,b32,b64}": same_type(np.bitwise_and, trace=traces.absorb(by_zero=True)),
+    "or.{pred,b16,b32,b64}": same_type(np.bitwise_or, trace=traces.absorb(by_zero=False)),
     "xor.{pred,b16,b32,b64}": same_type(np.bitwise_xor),
     "not.{pred,b16,b32,b64}": same_type(np.invert, 1),
     "shl.{b16,b32,b64}": _shift(left=True),
@@ -249,7 +254,7 @@ TABLE: dict[str, Binder] = {
     "bfi.{b32,b64}": elementwise(
         lambda i: Operation(insert_field, (parts(i)[-1],), (parts(i)[-1], parts(i)[-1], "u32", "u32"))
     ),
-    "prmt.b32": same_type(permute_bytes, 3),
+    "prmt.b32": same_type(permute_bytes, 3, trace=traces.permute),
     "lop3.b32": elementwise(_lop3),
     "shf.{l,r}.{wrap,clamp}.b32": elementwise(_funnel),
     "popc.{b32,b64}": _count(np.bitwise_count),

@@ -4,9 +4,7 @@ Registers of one width are the rows of one array, so that the operands of an ins
 Every instruction becomes a `Step`: a function of the active threads (None: all of them). How threads diverge and join
 again is decided in `schedule`.
 
-Reading a register that no thread has written is an error at once. Where only some threads have written it, its
-value is unknown in the others. That is common (Triton lets idle threads take part in shuffles), so it
-spreads from register to register and is an error where it would show: in an address, a predicate, a global store.
+Which registers have a value is kept in `knowledge`.
 """
 
 from collections import Counter
@@ -16,6 +14,7 @@ import numpy as np
 
 from alphabet_ptx.datatypes import DTYPES, WARP, Array, Mask, is_float, is_signed, size_of
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.knowledge import Knowledge
 from alphabet_ptx.memory import POISON, GlobalMemory, LocalMemory, Memory, PendingCopies, SharedMemory
 from alphabet_ptx.operands import constant, special_registers
 from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol, Variable
@@ -27,7 +26,7 @@ Binder = Callable[[Instruction, "Block"], Step]
 CARRY = "%carry"
 
 
-class Block:
+class Block(Knowledge):
     """The state of the block that is running, and what instructions are bound to."""
 
     def __init__(
@@ -63,6 +62,7 @@ class Block:
 
     def _allocate_registers(self) -> None:
         kinds = self.program.registers | {CARRY: "pred"}
+        super().__init__(self.threads, {name: size_of(kind) for name, kind in kinds.items()})
         counts = Counter(size_of(kind) for kind in kinds.values())
         self.files = {size: np.full((count, self.threads * size), POISON, np.uint8) for size, count in counts.items()}
         self.rows: dict[str, Array] = {}
@@ -71,10 +71,6 @@ class Block:
             size = size_of(kind)
             self.rows[name] = self.files[size][taken[size]]
             taken[size] += 1
-        self.unwritten = np.ones(self.threads, np.bool_)
-        self.unwritten.setflags(write=False)
-        # Per register the threads in which its value is unknown: None if there are none.
-        self.unknown: dict[str, Mask | None] = dict.fromkeys(kinds, self.unwritten)
 
     def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
         """Prepare for a grid of so many programs with these parameters."""
@@ -97,13 +93,12 @@ class Block:
             self.special[f"%ctaid.{axis}"][:] = value
         self.clock.start(number)
         self.alive[:] = True
-        for name in self.unknown:
-            self.unknown[name] = self.unwritten
+        self.forget()
         for file in self.files.values():
             file[:] = POISON
         self.files[1][:] = 0  # a predicate has no other pattern
         self.shared.start()
-        self.local.bytes[:] = POISON
+        self.local.start()
         self.copies.start()
 
     # Operands
@@ -184,46 +179,9 @@ class Block:
 
         return locate
 
-    # What is known of registers
-
     def names(self, *operands: Operand) -> list[str]:
         """The names of those operands that are registers and not special ones."""
         return [operand.name for operand in operands if isinstance(operand, Register) and operand.name in self.rows]
-
-    def unknown_in(self, names: list[str], mask: Mask | None) -> Mask | None:
-        """Active threads in which any of the registers is unknown, or None; raises if one was never written."""
-        result: Mask | None = None
-        for name in names:
-            unknown = self.unknown[name]
-            if unknown is None:
-                continue
-            if unknown is self.unwritten and name not in self.program.implicit:
-                thread = 0 if mask is None else int(np.argmax(mask))
-                raise PtxError(f"uninitialised register {name}: nothing has been written to it", thread=thread)
-            active = unknown.copy() if mask is None else unknown & mask
-            if active.any():
-                result = active if result is None else result | active
-        return result
-
-    def require(self, names: list[str], mask: Mask | None, use: str) -> None:
-        """Raise PtxError unless the registers have a value in all active threads."""
-        unknown = self.unknown_in(names, mask)
-        if unknown is not None:
-            raise PtxError(
-                f"uninitialised register as {use}: one of {', '.join(names)} has no value in this thread",
-                thread=int(np.argmax(unknown)),
-            )
-
-    def mark_written(self, name: str, mask: Mask | None, unknown: Mask | None = None) -> None:
-        """Note that a register was written in the active threads, in those of `unknown` with an unknown value."""
-        before = self.unknown[name]
-        if mask is None:
-            self.unknown[name] = unknown
-        elif before is not None or unknown is not None:
-            after = ~mask & (False if before is None else before)
-            if unknown is not None:
-                after |= unknown & mask
-            self.unknown[name] = after if after.any() else None
 
     # Races
 

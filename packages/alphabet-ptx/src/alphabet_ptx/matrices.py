@@ -2,7 +2,8 @@
 
 mma: operands as the tensor cores see them (tf32 cuts float32 to 19 bits), products exact, the sum of all products and
 the accumulator in float64, one rounding at the end. A GPU adds in an order and with a
-rounding of its own: its last bits differ. What the cut of the operands costs is the same here and there.
+rounding of its own: its last bits differ. What the cut of the operands costs is the same here and there. Integer products
+are exact.
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from alphabet_ptx.collectives import active_warps
-from alphabet_ptx.datatypes import WARP, Array, Mask
+from alphabet_ptx.datatypes import DTYPES, WARP, Array, Mask
 from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.fp8 import decode_fp8
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Instruction
+from alphabet_ptx.parse import Instruction, Operand
 from alphabet_ptx.rounding import decode_bf16, truncate_tf32
 
 _GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
@@ -36,10 +38,15 @@ class Fragment:
         return index
 
 
-def fragments(shape: str, kind: str) -> tuple[Fragment, Fragment, Fragment]:
+# Elements in a register of 32 bits.
+_PACKED = {"f16": 2, "bf16": 2, "e4m3": 4, "e5m2": 4, "s8": 4, "u8": 4}
+_RESULTS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def fragments(shape: str, kind: str, result: str) -> tuple[Fragment, Fragment, Fragment]:
     """The layouts of A, B and the accumulator, from the figures of the PTX manual."""
     m, k = int(shape[1 : shape.index("n")]), int(shape[shape.index("k") + 1 :])
-    packed = 2 if kind in ("f16", "bf16") else 1
+    packed = _PACKED.get(kind, 1)
     halves, steps = m // 8, k // (4 * packed)
     # A: registers go down the rows in steps of 8, then along k; B: along k; the accumulator: pairs, then down the rows.
     a = [(8 * h, 4 * packed * s + j) for s in range(steps) for h in range(halves) for j in range(packed)]
@@ -48,7 +55,7 @@ def fragments(shape: str, kind: str) -> tuple[Fragment, Fragment, Fragment]:
     return (
         Fragment(*_spread(a, _GROUP, packed * _MEMBER), packed),
         Fragment(*_spread(b, packed * _MEMBER, _GROUP), packed),
-        Fragment(*_spread(c, _GROUP, 2 * _MEMBER), 1),
+        Fragment(*_spread(c, _GROUP, 2 * _MEMBER), _PACKED.get(result, 1)),
     )
 
 
@@ -68,28 +75,31 @@ def _values(registers: Array, kind: str) -> Array:
             elements = decode_bf16(registers.view(np.uint16))
         case "f16":
             elements = registers.view(np.float16)
+        case "e4m3" | "e5m2":
+            elements = decode_fp8(registers.view(np.uint8), kind)
+        case "s8" | "u8":
+            elements = registers.view(np.int8 if kind == "s8" else np.uint8)
         case _:
             elements = registers
     return elements.astype(np.float64)
 
 
 def _multiply(instruction: Instruction, block: Block) -> Step:
-    _, _, _, shape, _, _, result, kind, *_ = parts(instruction)
-    register_kind = "f64" if kind == "f64" else "b32"
-    layouts = fragments(shape, kind)
+    saturates = "satfinite" in parts(instruction)
+    _, _, _, shape, _, _, result, *factors, _ = [part for part in parts(instruction) if part != "satfinite"]
+    layouts = fragments(shape, factors[0], result)
     operands = [flatten([operand]) for operand in instruction.operands]
     counts = [len(layout.rows) // layout.packed for layout in (layouts[2], *layouts)]
     if [len(registers) for registers in operands] != counts:
         raise PtxError(f"{instruction.opcode} needs {counts} registers")
-    kinds = [register_kind, register_kind, result]
+    register_kinds = ["f64" if kind == "f64" else "b32" for kind in factors]
+    register_kinds.append("b32" if result == "f16" else result)
     sources = [
         [block.source(register, part) for register in registers]
-        for registers, part in zip(operands[1:], kinds, strict=True)
+        for registers, part in zip(operands[1:], register_kinds, strict=True)
     ]
-    writers = [block.destination(target, result) for target in operands[0]]
+    writers = [block.destination(target, register_kinds[2]) for target in operands[0]]
     names, written = block.names(*flatten(instruction.operands[1:])), block.names(*operands[0])
-    dtype = np.float32 if result == "f32" else np.float64
-
     indices = [layout.index() for layout in layouts]
 
     def gather(registers: list[Array], index: Array, part: str) -> Array:
@@ -98,18 +108,52 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
 
     def step(mask: Mask | None) -> None:
         active_warps(block, mask, instruction.opcode)
-        block.require(names, mask, f"an operand of {instruction.opcode}")
+        unknown, cause = None, ""
+        if block.unknown_in(names, mask) is not None:
+            unknown, cause = _unknown_results(block, operands[1:], layouts, indices), block.explain(names)
         a, b, c = (
             gather(registers, index, part)
-            for registers, index, part in zip(sources, indices, (kind, kind, result), strict=True)
+            for registers, index, part in zip(sources, indices, (*factors, result), strict=True)
         )
-        product = (a @ b + c).astype(dtype)
+        product = _round_sum(a @ b + c, result, saturates=saturates)
+        elements = product[:, layouts[2].rows, layouts[2].columns].swapaxes(1, 2)  # (warps, lanes, elements)
+        words = np.ascontiguousarray(elements).reshape(block.threads, -1).view(DTYPES[register_kinds[2]])
         for i, write in enumerate(writers):
-            write(product[:, layouts[2].rows[i], layouts[2].columns[i]].ravel(), mask)
-        for name in written:
-            block.mark_written(name, mask)
+            write(words[:, i], mask)
+        for i, name in enumerate(written):
+            if unknown is None:
+                block.mark_written(name, mask)
+                continue
+            first = i * layouts[2].packed
+            rows, columns = (part[first : first + layouts[2].packed] for part in (layouts[2].rows, layouts[2].columns))
+            block.mark_written(name, mask, unknown[:, rows, columns].any(axis=1).ravel(), cause)
 
     return step
+
+
+def _round_sum(total: Array, result: str, *, saturates: bool) -> Array:
+    """Sums in float64 as the type of the accumulator; integers, which are exact, saturate or wrap around."""
+    if result == "s32":
+        limits = np.iinfo(np.int32)
+        return (np.clip(total, limits.min, limits.max) if saturates else total).astype(np.int64).astype(np.int32)
+    return total.astype(_RESULTS[result])
+
+
+def _unknown_results(
+    block: Block, operands: list[list[Operand]], layouts: tuple[Fragment, ...], indices: list[Array]
+) -> Array:
+    """The elements of a product that are unknown, (warps, rows, columns): if any element that they sum up is."""
+    parts = []
+    for registers, layout, index in zip(operands, layouts, indices, strict=True):
+        known = np.zeros(block.threads, np.bool_)
+        masks = [
+            known if not names or block.unknown[names[0]] is None else block.unknown[names[0]]
+            for names in map(block.names, registers)
+        ]
+        elements = np.repeat(np.stack(masks, axis=1), layout.packed, axis=1)
+        parts.append(elements.reshape(block.warps, -1)[:, index])
+    a, b, c = parts
+    return np.asarray(a.any(axis=2, keepdims=True) | b.any(axis=1, keepdims=True) | c)
 
 
 def _load_matrices(instruction: Instruction, block: Block) -> Step:
@@ -151,6 +195,9 @@ def _load_matrices(instruction: Instruction, block: Block) -> Step:
 TABLE: dict[str, Binder] = {
     "mma.sync.aligned.m16n8k{4,8}.row.col.f32.tf32.tf32.f32": _multiply,
     "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32": _multiply,
+    "mma.sync.aligned.m16n8k{8,16}.row.col.f16.f16.f16.f16": _multiply,
+    "mma.sync.aligned.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32": _multiply,
+    "mma.sync.aligned.m16n8k{16,32}.row.col[.satfinite].s32.{s8,u8}.{s8,u8}.s32": _multiply,
     "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64": _multiply,
     "mma.sync.aligned.m16n8k{4,8,16}.row.col.f64.f64.f64.f64": _multiply,
     "ldmatrix.sync.aligned.m8n8.x{1,2,4}[.trans].shared[::cta].b16": _load_matrices,

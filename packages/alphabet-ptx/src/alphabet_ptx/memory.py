@@ -138,9 +138,20 @@ class LocalMemory(Memory):
         padded = -(-size // 16) * 16
         super().__init__(padded * threads)
         self.size, self.stride = size, padded
+        # Registers are spilled here and arguments handed over: what is unknown stays unknown, byte by byte.
+        self.unknown = np.ones(len(self.bytes), np.bool_)
+
+    def start(self) -> None:
+        """Start a block, for which the contents are unknown."""
+        self.bytes[:] = POISON
+        self.unknown[:] = True
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         return np.asarray(super().offsets(addresses, size, threads, write=write) + threads * self.stride)
+
+    def octets(self, addresses: Array, size: int, threads: Array) -> Array:
+        """The places of all bytes of an access: (threads, size)."""
+        return np.asarray((addresses + threads * self.stride)[:, None] + np.arange(size))
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,8 @@ class _Body:
                     pass
             line += content.count("\n")
             position = token.end()
-        self.program.labels[self.end] = len(self.program.instructions)
+        if self.within:
+            self.program.labels[self.end] = len(self.program.instructions)
 
     def read_statement(self, statement: str, line: int) -> None:
         if statement.startswith(".reg"):

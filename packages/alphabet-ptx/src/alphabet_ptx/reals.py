@@ -74,15 +74,19 @@ def _approximate(compute: Function, sources: int = 1) -> Binder:
     return _real(lambda *values: compute(*(value.astype(np.float64) for value in values)).astype(np.float32), sources)
 
 
-def _gross_reciprocal(_: Instruction) -> Operation:
-    """rcp.approx.ftz.f64: reads the upper words of numbers and writes those of results; subnormal numbers are zeros."""
+def _gross(compute: Function) -> Binder:
+    """`.approx.ftz.f64`: reads the upper words of numbers and writes those of results; subnormal numbers are zeros."""
 
     def upper(value: Array) -> Array:
         tiny = np.abs(value) < np.finfo(np.float64).tiny
         word = (value.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
         return np.where(tiny, np.copysign(0.0, value), np.where(np.isnan(value), np.nan, word))
 
-    return Operation(lambda value: upper(np.reciprocal(upper(value))), ("f64",), ("f64",))
+    return elementwise(lambda _: Operation(lambda value: upper(compute(upper(value))), ("f64",), ("f64",)))
+
+
+def _reciprocal_root(value: Array) -> Array:
+    return np.asarray(1 / np.sqrt(value))
 
 
 def _smaller(a: Array, b: Array) -> Array:
@@ -179,11 +183,13 @@ TABLE: dict[str, Binder] = {
     "rcp.rn[.ftz].f32": _real(np.reciprocal, 1),
     "rcp.rn.f64": _real(np.reciprocal, 1),
     "rcp.approx[.ftz].f32": _approximate(np.reciprocal),
-    "rcp.approx.ftz.f64": elementwise(_gross_reciprocal),
+    "rcp.approx.ftz.f64": _gross(np.reciprocal),
     "sqrt.rn[.ftz].f32": _real(np.sqrt, 1),
     "sqrt.rn.f64": _real(np.sqrt, 1),
     "sqrt.approx[.ftz].f32": _approximate(np.sqrt),
-    "rsqrt.approx[.ftz].f32": _approximate(lambda a: 1 / np.sqrt(a)),
+    "rsqrt.approx[.ftz].f32": _approximate(_reciprocal_root),
+    "rsqrt.approx.f64": _real(_reciprocal_root, 1),
+    "rsqrt.approx.ftz.f64": _gross(_reciprocal_root),
     "ex2.approx[.ftz].f32": _approximate(np.exp2),
     "lg2.approx[.ftz].f32": _approximate(np.log2),
     "sin.approx[.ftz].f32": _approximate(np.sin),

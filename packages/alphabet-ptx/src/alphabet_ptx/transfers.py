@@ -8,7 +8,7 @@ from alphabet_ptx.datatypes import DTYPES, Array, Mask, size_of, unsigned
 from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.memory import Copy, Memory
+from alphabet_ptx.memory import POISON, Copy, LocalMemory, Memory
 from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Register, Symbol
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, flush
 
@@ -57,6 +57,12 @@ def _load(instruction: Instruction, block: Block) -> Step:
         for name in written:
             if block.unknown[name] is not None:
                 block.mark_written(name, mask)
+        if isinstance(memory, LocalMemory):
+            unknown = memory.unknown[memory.octets(addresses, width * count, threads)]
+            for i, target in enumerate(targets if unknown.any() else ()):
+                for name in block.names(target):
+                    part = spread(unknown[:, width * i : width * (i + 1)], threads, block.threads)
+                    block.mark_bytes(name, mask, part, "local memory to which nothing known was written")
 
     return step
 
@@ -110,20 +116,24 @@ def _store(instruction: Instruction, block: Block) -> Step:
         values = [source if mask is None else source[mask] for source in sources]
         if any(block.unknown[name] is not None for name in everything):
             if memory.name == "global":
-                block.require(everything, mask, "a value stored to global memory")
-            unknown = [block.unknown_in(part, mask) for part in names]
-            values = [_poisoned(value, where, threads) for value, where in zip(values, unknown, strict=True)]
+                block.require(everything, mask, "a value stored to global memory", size=width)
+            unknown = [block.unknown_bytes(part[0], width)[threads] if part else None for part in names]
+            values = [_poisoned(value, where) for value, where in zip(values, unknown, strict=True)]
         memory.store(addresses, width, [np.ascontiguousarray(value) for value in values], threads, block.pc)
+        if isinstance(memory, LocalMemory):
+            nothing = np.zeros((len(threads), width), np.bool_)
+            bytes_ = [block.unknown_bytes(part[0], width)[threads] if part else nothing for part in names]
+            memory.unknown[memory.octets(addresses, width * len(given), threads)] = np.concatenate(bytes_, axis=1)
 
     return step
 
 
-def _poisoned(value: Array, unknown: Mask | None, threads: Array) -> Array:
-    """The values to store, with the bits of uninitialised memory where a value is unknown."""
-    if unknown is None:
+def _poisoned(value: Array, unknown: Array | None) -> Array:
+    """The values to store, with the contents of uninitialised memory in those bytes that are unknown."""
+    if unknown is None or not unknown.any():
         return value
-    bits = np.ascontiguousarray(value).view(unsigned(value.dtype.itemsize))
-    return np.where(unknown[threads], np.iinfo(bits.dtype).max, bits).astype(bits.dtype)
+    octets = np.ascontiguousarray(value).view(np.uint8).reshape(len(value), -1)
+    return np.where(unknown, np.uint8(POISON), octets).view(unsigned(unknown.shape[1]))[:, 0]
 
 
 def _require_together(instruction: Instruction, block: Block, mask: Mask | None) -> None:

@@ -11,7 +11,7 @@ THREADS = 64
 DTYPES = {
     "pred": "bool", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2",
     "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "tf32": "u4", "f16x2": "u4", "bf16x2": "u4",
-    "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8",
+    "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "e4m3x2": "u2", "e5m2x2": "u2",
 }  # fmt: skip
 # precision in bits, smallest and largest exponent
 FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
@@ -129,3 +129,16 @@ def decode_bf16(bits):
 def encode_bf16(value):
     """The bits of a bfloat16 for a number that it can represent."""
     return np.uint16(np.float32(value).view(np.uint32) >> np.uint32(16))
+
+
+def decode_fp8(bits, kind):
+    """The number that the bits of an 8-bit float stand for, from the definition of its type."""
+    places, bias = (3, 7) if kind == "e4m3" else (2, 15)
+    exponent, fraction = (bits & 0x7F) >> places, bits & ((1 << places) - 1)
+    if (kind == "e4m3" and bits & 0x7F == 0x7F) or (kind == "e5m2" and exponent == 31 and fraction):
+        return float("nan")
+    if kind == "e5m2" and exponent == 31:
+        size = float("inf")
+    else:
+        size = (fraction + ((1 << places) if exponent else 0)) * 2.0 ** (max(exponent, 1) - bias - places)
+    return -size if bits & 0x80 else size
