@@ -1,0 +1,188 @@
+"""The pytest plugin and the commands, as their users meet them: in a process of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+import pytest
+import torch
+import triton
+import triton.language as tl
+from alphabet_ptx import PtxError
+
+
+@triton.jit
+def shift_kernel(x, scratch, out, n, BARRIER: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(scratch + i, tl.load(x + i, mask=i < n), mask=i < n)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(out + i, tl.load(scratch + i - 1, mask=(i > 0) & (i < n), other=0.0), mask=i < n)
+
+
+@triton.jit
+def last_kernel(out):
+    tl.store(out, tl.program_id(0))
+
+
+@triton.jit
+def copy_kernel(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i))
+
+
+def shift(barrier):
+    x, scratch, out = torch.arange(200.0), torch.zeros(200), torch.zeros(200)
+    shift_kernel[(1,)](x, scratch, out, 200, BARRIER=barrier, BLOCK=256)
+    return out
+
+"""
+
+TESTS = """
+@pytest.mark.ptx
+def test_right():
+    assert shift(True)[5] == 4
+
+@pytest.mark.ptx(arch="sm_80")
+def test_architecture_of_the_marker(ptx_device):
+    shift(True)
+    assert ptx_device.arch == "sm_80"
+    assert ".target sm_80" in ptx_device.report[0].ptx
+
+def test_fixture_without_marker(ptx_device):
+    assert ptx_device.arch == "sm_90"
+
+@pytest.mark.ptx
+def test_race_that_matters():
+    last_kernel[(3,)](torch.zeros(1, dtype=torch.int32))
+
+@pytest.mark.ptx
+def test_missing_barrier():
+    shift(False)
+
+@pytest.mark.ptx
+def test_caught_fault():
+    with pytest.raises(PtxError):
+        copy_kernel[(1,)](torch.zeros(31), torch.zeros(32), BLOCK=32)
+
+@pytest.mark.ptx
+def test_misaligned():
+    @triton.jit
+    def hinted_kernel(x, out, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(tl.multiple_of(x, 16) + i))
+
+    x = torch.zeros(513)
+    hinted_kernel[(1,)](x[1:], torch.zeros(512), BLOCK=512)
+
+@pytest.mark.ptx
+def test_nobody_wrote():
+    out = torch.zeros(32)
+    copy_kernel[(1,)](torch.empty(32), out, BLOCK=32)
+
+@pytest.mark.ptx
+def test_benign_race():
+    x = torch.ones(8)
+    copy_kernel[(2,)](torch.ones(8), x, BLOCK=8)
+
+def test_without_the_plugin():
+    assert not torch.zeros(1).is_cuda
+"""
+
+
+def run(*command, folder):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(folder)])}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plugin")
+    Path(folder, "test_kernels.py").write_text(HEAD + TESTS)
+    done = run("-m", "pytest", "-rA", "-q", "-pno:cacheprovider", "--ptx-arch=sm_90", "test_kernels.py", folder=folder)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("right", "PASSED"),
+        ("architecture_of_the_marker", "PASSED"),
+        ("fixture_without_marker", "PASSED"),
+        ("race_that_matters", "FAILED"),
+        ("missing_barrier", "FAILED"),
+        ("caught_fault", "FAILED"),
+        ("misaligned", "FAILED"),
+        ("nobody_wrote", "FAILED"),
+        ("benign_race", "PASSED"),
+        ("without_the_plugin", "PASSED"),
+    ],
+)
+def test_outcomes(session, name, outcome):
+    assert f"{outcome} test_kernels.py::test_{name}" in session, session
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "last_kernel: race, in the opposite order out gets other values",
+        "tl.store(out, tl.program_id(0))",  # the source line
+        "out of range: 4 bytes",
+        "misaligned access",
+    ],
+)
+def test_messages(session, text):
+    assert text in session, session
+
+
+def test_the_marker_is_declared(tmp_path):
+    done = run("-m", "pytest", "--markers", folder=tmp_path)
+    assert "@pytest.mark.ptx(" in done.stdout
+
+
+def test_run_a_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + "import sys\nprint('argument', sys.argv[1], shift(True)[5].item(), torch.ones(1).is_cuda)\n")
+    done = run("-m", "alphabet_ptx", "run", str(script), "7", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "argument 7 4.0 True" in done.stdout
+    assert "sm_89, 1 launches:\nshift_kernel, grid 1 x 1 x 1, 4 warps:" in done.stdout
+
+
+def test_a_script_with_a_fault(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + "copy_kernel[(1,)](torch.zeros(31), torch.zeros(32), BLOCK=32)\n")
+    done = run("-m", "alphabet_ptx", "run", "--arch", "sm_80", str(script), folder=tmp_path)
+    assert done.returncode == 1
+    assert "error: copy_kernel: read of global memory out of range" in done.stdout
+
+
+def test_inspect(tmp_path):
+    Path(tmp_path, "own.py").write_text(HEAD)
+    values = ["x=*fp32", "out=*fp32", "BLOCK=1024"]
+    done = run("-m", "alphabet_ptx", "inspect", "own:copy_kernel", *values, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "copy_kernel for sm_89, 4 warps\n  registers " in done.stdout
+    assert "LDG 2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "absent.py"], "there is no script absent.py"),
+        (["inspect", "own"], "kernel must be MODULE:KERNEL"),
+        (["inspect", "own:absent"], "kernel must be MODULE:KERNEL"),
+        (["inspect", "own:copy_kernel", "x"], "give each argument as NAME=VALUE; got 'x'"),
+    ],
+)
+def test_commands_that_are_refused(tmp_path, arguments, message):
+    Path(tmp_path, "own.py").write_text(HEAD)
+    done = run("-m", "alphabet_ptx", *arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert f"alphabet-ptx: {message}" in done.stderr
