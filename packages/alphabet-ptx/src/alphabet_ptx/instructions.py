@@ -8,16 +8,21 @@ from functools import cache
 
 import numpy as np
 
-from alphabet_ptx import collectives, conversions, integers, matrices, reals, transfers
+from alphabet_ptx import collectives, conversions, integers, matrices, reals, transfers, warpgroups
 from alphabet_ptx.datatypes import Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.parse import Instruction
+from alphabet_ptx.proxies import AsyncProxy
 
 
 def _no_effect(_: Instruction, __: Block) -> Step:
     """An instruction that orders memory or waits has no effect here, because steps run one after another."""
     return lambda _: None
+
+
+def _proxy_fence(_: Instruction, block: Block) -> Step:
+    return block.unit(AsyncProxy).fence
 
 
 def _trap(_: Instruction, __: Block) -> Step:
@@ -41,13 +46,20 @@ CONTROL: dict[str, Binder] = {
     "trap": _trap,
     "membar.{cta,gl,sys}": _no_effect,
     "fence[.{acq_rel,sc}].{cta,gpu,sys}": _no_effect,
-    "fence.proxy.async[.shared::cta]": _no_effect,
+    "fence.proxy.async[.shared::cta]": _proxy_fence,
     "griddepcontrol.{wait,launch_dependents}": _no_effect,
     "nanosleep.u32": _no_effect,
 }
 
 TABLE: dict[str, Binder] = (
-    integers.TABLE | reals.TABLE | conversions.TABLE | collectives.TABLE | matrices.TABLE | transfers.TABLE | CONTROL
+    integers.TABLE
+    | reals.TABLE
+    | conversions.TABLE
+    | collectives.TABLE
+    | matrices.TABLE
+    | transfers.TABLE
+    | warpgroups.TABLE
+    | CONTROL
 )
 
 

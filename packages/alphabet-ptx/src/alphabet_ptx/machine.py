@@ -9,6 +9,7 @@ Which registers have a value is kept in `knowledge`.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,22 @@ Step = Callable[[Mask | None], None]
 Binder = Callable[[Instruction, "Block"], Step]
 
 CARRY = "%carry"
+
+
+class Unit:
+    """A part of the machine that some instructions need, with a state of its own for each block."""
+
+    def __init__(self, block: "Block") -> None:
+        self.block = block
+
+    def start(self) -> None:
+        """Start a block, which knows nothing of the one before it."""
+
+    def end(self) -> None:
+        """End a block; raises PtxError if something is still under way that may not be."""
+
+
+AnyUnit = TypeVar("AnyUnit", bound=Unit)
 
 
 class Block(Knowledge):
@@ -58,6 +75,7 @@ class Block(Knowledge):
         self.alive = np.ones(self.threads, np.bool_)
         self.races: dict[tuple[str, str, int, int], Race] = {}
         self.strict = False
+        self.units: dict[type[Unit], Unit] = {}
         self._allocate_registers()
 
     def _allocate_registers(self) -> None:
@@ -66,10 +84,12 @@ class Block(Knowledge):
         counts = Counter(size_of(kind) for kind in kinds.values())
         self.files = {size: np.full((count, self.threads * size), POISON, np.uint8) for size, count in counts.items()}
         self.rows: dict[str, Array] = {}
+        self.row_numbers: dict[str, int] = {}  # within the file of the register's size
         taken: Counter[int] = Counter()
         for name, kind in kinds.items():
             size = size_of(kind)
             self.rows[name] = self.files[size][taken[size]]
+            self.row_numbers[name] = taken[size]
             taken[size] += 1
 
     def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
@@ -100,6 +120,21 @@ class Block(Knowledge):
         self.shared.start()
         self.local.start()
         self.copies.start()
+        for unit in self.units.values():
+            unit.start()
+
+    def end(self) -> None:
+        """End the block that is running."""
+        for unit in self.units.values():
+            unit.end()
+
+    def unit(self, kind: type[AnyUnit]) -> AnyUnit:
+        """The block's unit of that kind; there is one."""
+        if kind not in self.units:
+            self.units[kind] = kind(self)
+        unit = self.units[kind]
+        assert isinstance(unit, kind)
+        return unit
 
     # Operands
 
@@ -229,4 +264,6 @@ def narrowest_access(program: Program, space: str) -> int:
         name, *modifiers = instruction.opcode.replace("::", ".").split(".")
         if name in ("ld", "st", "atom", "red") and space in modifiers:
             widths.append(size_of(modifiers[-1]))
+        elif space == "global" and name == "cp" and "tensor" in modifiers:
+            widths.append(1)  # the size of its elements is not written in the program
     return min(widths)

@@ -66,7 +66,7 @@ def _spread(corners: list[tuple[int, int]], rows: Array, columns: Array) -> tupl
     )
 
 
-def _values(registers: Array, kind: str) -> Array:
+def values_of(registers: Array, kind: str) -> Array:
     """The elements in registers (threads, registers) as float64, (threads, registers * packed)."""
     match kind:
         case "tf32":
@@ -103,7 +103,7 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
     indices = [layout.index() for layout in layouts]
 
     def gather(registers: list[Array], index: Array, part: str) -> Array:
-        elements = _values(np.stack(registers, axis=1), part)  # (threads, elements)
+        elements = values_of(np.stack(registers, axis=1), part)  # (threads, elements)
         return elements.reshape(block.warps, -1)[:, index]  # (warps, rows, columns)
 
     def step(mask: Mask | None) -> None:

@@ -74,7 +74,7 @@ class Memory:
         """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes."""
         where = self.offsets(addresses, width * count, threads, write=False)
         if self.tracker is not None:
-            self.tracker.read(*self._cells(where, width * count, threads), pc)
+            self.tracker.read(*self.cells_of(where, width * count, threads), pc)
         first = where // width
         view = self.views[width]
         return [view[first + i if i else first] for i in range(count)]
@@ -91,14 +91,14 @@ class Memory:
         if self.tracker is None:
             view[places] = elements
             return
-        cells, owners = self._cells(where, width * count, threads)
+        cells, owners = self.cells_of(where, width * count, threads)
         self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width))
         view[places] = elements
         lost = view[places] != elements
         if lost.any():
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
 
-    def _cells(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
+    def cells_of(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
         """The cells of an access, and for each the thread that accesses it."""
         count = size // self.cell
         if count == 1:
@@ -112,7 +112,7 @@ class Memory:
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
         """Note an atomic at these offsets: it may race with other accesses, but not with other atomics."""
         if self.tracker is not None:
-            cells, owners = self._cells(where, width, threads)
+            cells, owners = self.cells_of(where, width, threads)
             self.tracker.read(cells, owners, pc, atomic=True)
             self.tracker.write(cells, owners, pc, lambda: np.ones(len(cells), np.bool_), atomic=True)
 

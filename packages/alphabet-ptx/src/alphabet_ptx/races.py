@@ -18,6 +18,9 @@ from alphabet_ptx.errors import Source
 
 # How many readers a cell has had since the last barrier: one thread, threads of one warp, of one block, of several.
 _ONE, _WARP, _BLOCK, _GRID = range(4)
+# Races of asynchronous units; `proxies` says what orders them.
+UNFENCED = "asynchronous access after write"
+OVERWRITTEN = "write during asynchronous read"
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,17 @@ class Race:
     place: str
     count: int = 1
 
+    @property
+    def missing(self) -> str:
+        """What would have put the two accesses in order."""
+        return {UNFENCED: "fence.proxy.async", OVERWRITTEN: "wait"}.get(self.kind, "barrier")
+
     def __str__(self) -> str:
         here = f"line {self.line} `{self.instruction}`" + (f" ({self.source})" if self.source else "")
         return (
             f"{self.space} {self.kind}: {here} by thread {self.threads[0]} of program {self.programs[0]}, and line "
             f"{self.other_line} `{self.other}` by thread {self.threads[1]} of program {self.programs[1]} before it, "
-            f"with no barrier between them (at {self.place})"
+            f"with no {self.missing} between them (at {self.place})"
         )
 
 
@@ -86,6 +94,10 @@ class Clock:
         self.after[program] = True
         self.meet_block()
         self.began = self.now
+
+    def tick(self) -> None:
+        """Let the stamps that follow be later than those before, though nothing is over."""
+        self.now += _TICK
 
     def meet_block(self) -> None:
         """Pass a barrier of the whole block."""
@@ -196,6 +208,21 @@ class Tracker:
         """Report those of several threads that stored different values to one cell in one step whose value was lost."""
         threads = threads + self.clock.program * self.block_size
         self._report("write after write", lost, cells, threads, self.writer[cells], self.written[cells])
+
+    def check_unwritten(self, cells: Array, threads: Array, written: Array) -> None:
+        """Report cells that have been written after these stamps, though the threads' units were still reading."""
+        threads = threads + self.clock.program * self.block_size
+        now = self.written[cells]
+        self._report(OVERWRITTEN, now != written, cells, threads, self.writer[cells], now)
+
+    def report_unfenced(self, hidden: Array, cells: Array, threads: Array) -> None:
+        """Report cells whose last write is hidden from the threads' asynchronous units."""
+        threads = threads + self.clock.program * self.block_size
+        self._report(UNFENCED, hidden, cells, threads, self.writer[cells], self.written[cells])
+
+    def settle(self, cells: Array) -> None:
+        """Forget who wrote these cells: all that access them have waited for it."""
+        self.writer[cells], self.written[cells] = -1, _NEVER
 
     def _warps(self, threads: Array) -> Array:
         return (threads % self.block_size) // WARP

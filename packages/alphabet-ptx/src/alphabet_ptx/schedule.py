@@ -94,6 +94,7 @@ class Schedule:
         block.start(number, ctaid)
         try:
             self._run()
+            block.end()
         except PtxError as error:
             locate(error, block.program.instructions[block.pc])
             error.program = ctaid

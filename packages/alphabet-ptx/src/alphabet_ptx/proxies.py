@@ -1,0 +1,98 @@
+"""How asynchronous units (wgmma, bulk copies) see shared memory, and what orders them with the threads' own accesses.
+
+Such a unit reaches memory through the async proxy. What threads have stored is visible to it after
+fence.proxy.async: by the thread that stored it, or by another one that a barrier puts after the store. It reads
+at any time from its start until it is waited for; bytes that are written meanwhile are a race.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphabet_ptx.datatypes import WARP, Array, Mask
+from alphabet_ptx.machine import Block, Unit
+from alphabet_ptx.memory import SharedMemory
+from alphabet_ptx.races import Tracker
+
+CHUNK = 16  # bytes; asynchronous units move no less
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Chunks of shared memory that a unit reads, `words` (chunks, 4), and when each cell had last been written."""
+
+    addresses: Array
+    threads: Array
+    words: Array
+    written: Array
+
+
+class AsyncProxy(Unit):
+    """The asynchronous units' access to a block's shared memory."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self.start()
+
+    def start(self) -> None:
+        # Writes stamped before these are visible: a thread's own, those of its warp, those of the block.
+        self.fenced = np.zeros(self.block.threads, np.int64)
+        self.fenced_warps = np.zeros(self.block.warps, np.int64)
+        self.fenced_block = 0
+
+    @property
+    def memory(self) -> SharedMemory:
+        """The block's shared memory."""
+        return self.block.shared
+
+    @property
+    def tracker(self) -> Tracker:
+        """The race tracker of shared memory."""
+        assert self.memory.tracker is not None  # a launch sets it
+        return self.memory.tracker
+
+    def fence(self, mask: Mask | None) -> None:
+        """Make visible what the active threads stored, and what barriers put before this fence."""
+        clock = self.block.clock
+        clock.tick()
+        threads = self.block.all_threads if mask is None else np.flatnonzero(mask)
+        warps = np.unique(threads // WARP)
+        self.fenced[threads] = clock.now
+        self.fenced_warps[warps] = clock.warp[warps]
+        self.fenced_block = clock.block
+
+    def read(self, addresses: Array, threads: Array) -> Reading:
+        """Start to read chunks on behalf of these threads, one for each address."""
+        words = np.stack(self.memory.load(addresses, 4, 4, threads, self.block.pc), axis=1)
+        cells, readers = self._cells(addresses, threads)
+        self._require_fence(cells, readers)
+        return Reading(addresses, threads, words, self.tracker.written[cells])
+
+    def finish(self, reading: Reading) -> None:
+        """End a reading that was waited for: report bytes that were written meanwhile."""
+        cells, readers = self._cells(reading.addresses, reading.threads)
+        self.tracker.check_unwritten(cells, readers, reading.written)
+        self.tracker.read(cells, readers, self.block.pc)
+
+    def write_later(self, addresses: Array, threads: Array) -> None:
+        """Start to write chunks, which hold NaN until their data arrives."""
+        cells, writers = self._cells(addresses, threads)
+        self.memory.offsets(addresses, CHUNK, threads, write=True)
+        self._require_fence(cells, writers)
+        nothing = np.full(len(addresses), np.iinfo(np.uint32).max, np.uint32)
+        self.memory.store(addresses, 4, [nothing] * 4, threads, self.block.pc)
+
+    def deliver(self, addresses: Array, words: Array) -> None:
+        """Let the data of a write arrive, for threads that have waited for it."""
+        view = self.memory.views[4]
+        view[(addresses // 4)[:, None] + np.arange(4)] = words
+        self.tracker.settle(self._cells(addresses, addresses)[0])
+
+    def _cells(self, addresses: Array, threads: Array) -> tuple[Array, Array]:
+        return self.memory.cells_of(addresses, CHUNK, threads)
+
+    def _require_fence(self, cells: Array, threads: Array) -> None:
+        written, writer = self.tracker.written[cells], self.tracker.writer[cells] % self.tracker.block_size
+        limit = np.maximum(self.fenced[writer % self.block.threads], self.fenced_warps[writer // WARP])
+        hidden = (written >= 0) & (written >= np.maximum(limit, self.fenced_block))
+        self.tracker.report_unfenced(hidden, cells, threads)
