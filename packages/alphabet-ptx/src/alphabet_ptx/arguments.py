@@ -28,8 +28,10 @@ ELEMENTS = {
     "fp32": "float32",
     "fp64": "float64",
 }
-# Triton appends pointers to scratch memory that a kernel without such needs never follows.
+# Triton appends pointers to scratch memory: the first to that of the grid, for tensor descriptors; the second, which
+# profilers use, is never followed.
 SCRATCH_POINTERS = 2
+SCRATCH = "the kernel's scratch memory"
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def write_back(memory: GlobalMemory, placed: Mapping[str, Placed]) -> None:
 def pack_parameters(
     program: Program, values: Mapping[str, object], placed: Mapping[str, Placed], kinds: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """The bytes of each parameter; parameters beyond the arguments are Triton's scratch pointers, which are null."""
+    """The bytes of each parameter; parameters beyond the arguments are Triton's scratch pointers."""
     extra = program.parameters[len(values) :]
     if (
         len(values) > len(program.parameters)
@@ -124,6 +126,8 @@ def pack_parameters(
     ):
         raise PtxError(f"kernel {program.name} has {len(program.parameters)} parameters; got {len(values)} arguments")
     packed = {parameter.name: bytes(8) for parameter in extra}
+    if SCRATCH in placed:
+        packed[extra[0].name] = struct.pack("<Q", ORIGIN + placed[SCRATCH].offset)
     for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
         if name in placed:
             packed[parameter.name] = struct.pack("<Q", ORIGIN + placed[name].offset)

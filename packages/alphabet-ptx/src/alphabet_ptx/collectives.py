@@ -37,7 +37,7 @@ def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | 
     return np.flatnonzero(taking_part)
 
 
-def _members(block: Block, operand: Operand) -> Array | None:
+def named_lanes(block: Block, operand: Operand) -> Array | None:
     """The lanes that an instruction names; None stands for all, the usual case."""
     if isinstance(operand, Immediate) and int(operand.text, 0) in (-1, 0xFFFFFFFF):
         return None
@@ -65,7 +65,7 @@ def _shuffle(instruction: Instruction, block: Block) -> Step:
     value, amount, clamp, members = instruction.operands[1:]
     source = block.source(value, "b32")
     steps, clamps = (block.source(operand, "s32") for operand in (amount, clamp))
-    named = _members(block, members)
+    named = named_lanes(block, members)
     names, control = block.names(value), block.names(amount, clamp, members)
     lane = block.all_threads % WARP
     write = block.destination(targets[0], "b32")
@@ -109,7 +109,7 @@ def _per_warp(compute: Callable[[str, Array, Array], Array], result: str, kind: 
         target, value, members = instruction.operands
         value_kind, result_kind = (parts(instruction)[-1] if part == "last" else part for part in (kind, result))
         source = block.source(value, value_kind)
-        named = _members(block, members)
+        named = named_lanes(block, members)
         write = block.destination(target, result_kind)
         operands = block.names(value)
 
@@ -171,7 +171,7 @@ def _active_mask(instruction: Instruction, block: Block) -> Step:
     return step
 
 
-def _barrier(instruction: Instruction, block: Block) -> Step:
+def barrier(instruction: Instruction, block: Block) -> Step:
     """A barrier of all threads of the block that have not ended."""
     if len(instruction.operands) > 1 and instruction.operands[1] != Immediate(str(block.threads)):
         raise PtxError(f"{instruction.opcode} for a part of the block's {block.threads} threads is not covered")
@@ -189,7 +189,7 @@ def _barrier(instruction: Instruction, block: Block) -> Step:
 
 
 def _warp_barrier(instruction: Instruction, block: Block) -> Step:
-    named = _members(block, instruction.operands[0])
+    named = named_lanes(block, instruction.operands[0])
 
     def step(mask: Mask | None) -> None:
         block.clock.meet_warps(active_warps(block, mask, instruction.opcode, named))
@@ -204,6 +204,6 @@ TABLE: dict[str, Binder] = {
     "redux.sync.{add,min,max}.{s32,u32}": _per_warp(reduce_warp, "last", "last"),
     "redux.sync.{and,or,xor}.b32": _per_warp(reduce_warp, "last", "last"),
     "activemask.b32": _active_mask,
-    "{bar,barrier}[.cta].sync[.aligned]": _barrier,
+    "{bar,barrier}[.cta].sync[.aligned]": barrier,
     "bar.warp.sync": _warp_barrier,
 }

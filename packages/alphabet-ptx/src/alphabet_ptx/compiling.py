@@ -24,7 +24,10 @@ _compiling = Lock()
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A compiled kernel and what it was compiled for; `signature` has the type of each argument, or "constexpr"."""
+    """A compiled kernel and what it was compiled for; `signature` has the type of each argument, or "constexpr".
+
+    `shared` is what a program needs of shared memory, `scratch` of global memory of its own, in bytes.
+    """
 
     name: str
     arch: str
@@ -36,6 +39,7 @@ class CompiledKernel:
     constants: Mapping[str, object]
     divisible: frozenset[str]
     triton: str
+    scratch: int = 0
 
     def check_specialization(self, values: Mapping[str, object]) -> None:
         """Raise PtxError if an integer that was compiled as divisible by 16 is not."""
@@ -106,6 +110,7 @@ def compile_kernel(
         constants=dict(constants),
         divisible=frozenset(divisible),
         triton=triton.__version__,
+        scratch=made["scratch"],
     )
 
 
@@ -122,6 +127,7 @@ def _compile(source: Any, target: Any, settings: Mapping[str, object]) -> dict[s
         "cubin": base64.b64encode(compiled.asm["cubin"]).decode(),
         "shared": compiled.metadata.shared,
         "warps": compiled.metadata.num_warps,
+        "scratch": compiled.metadata.global_scratch_size,
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_parameters, write_back
 from alphabet_ptx.compiling import CompiledKernel
+from alphabet_ptx.datatypes import Array
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
@@ -73,26 +74,27 @@ def execute(
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
-    given = {name: value if arrays[name] is None else arrays[name] for name, value in values.items()}
-    return run(ptx, sizes, given, kinds, shared=shared or 0, strict=strict, limit=limit)
+    if not isinstance(kernel, str) and kernel.scratch:
+        arrays[SCRATCH] = np.full(kernel.scratch * int(np.prod(sizes)), POISON, np.uint8)
+    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit)
 
 
 def run(
     ptx: str,
     sizes: tuple[int, int, int],
     values: Mapping[str, object],
+    arrays: Mapping[str, Array | None],
     kinds: Mapping[str, str],
     *,
     shared: int,
     strict: bool = False,
     limit: int = STEP_LIMIT,
 ) -> Report:
-    """Run PTX over a grid: `values` are contiguous numpy arrays, numbers and None, in the order of the parameters."""
+    """Run PTX over a grid: `values` in the order of the parameters, and `arrays`, the memory behind some of them."""
     program = parse(ptx)
-    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     with np.errstate(all="ignore"), _machine(ptx, shared) as schedule:
         block = schedule.block
-        placed = lay_out(block.memory, arrays)
+        placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
         schedule.launch(limit)
         block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict)
         for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):

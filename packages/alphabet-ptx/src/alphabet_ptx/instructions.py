@@ -8,7 +8,19 @@ from functools import cache
 
 import numpy as np
 
-from alphabet_ptx import collectives, conversions, integers, matrices, reals, transfers, warpgroups
+from alphabet_ptx import (
+    clusters,
+    collectives,
+    conversions,
+    integers,
+    matrices,
+    mbarriers,
+    reals,
+    tensor_copies,
+    tensormaps,
+    transfers,
+    warpgroups,
+)
 from alphabet_ptx.datatypes import Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
@@ -59,6 +71,10 @@ TABLE: dict[str, Binder] = (
     | matrices.TABLE
     | transfers.TABLE
     | warpgroups.TABLE
+    | mbarriers.TABLE
+    | tensormaps.TABLE
+    | tensor_copies.TABLE
+    | clusters.TABLE
     | CONTROL
 )
 

@@ -72,6 +72,7 @@ class Block(Knowledge):
         self.special = special_registers(program.threads)
         self.ctaid = (0, 0, 0)
         self.pc = 0
+        self.progress = 0  # how often something happened that threads may wait for, other than threads' arrival
         self.alive = np.ones(self.threads, np.bool_)
         self.races: dict[tuple[str, str, int, int], Race] = {}
         self.strict = False

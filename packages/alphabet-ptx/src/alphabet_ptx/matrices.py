@@ -192,6 +192,38 @@ def _load_matrices(instruction: Instruction, block: Block) -> Step:
     return step
 
 
+def _store_matrices(instruction: Instruction, block: Block) -> Step:
+    """stmatrix: the reverse of ldmatrix."""
+    modifiers = parts(instruction)
+    count = int(modifiers[4].removeprefix("x"))
+    transposed = "trans" in modifiers
+    given = flatten(instruction.operands[1:])
+    if len(given) != count:
+        raise PtxError(f"{instruction.opcode} needs {count} registers")
+    locate = block.address(instruction.operands[0])
+    sources = [block.source(register, "b32") for register in given]
+    names = [block.names(register) for register in given]
+    lane = np.arange(WARP)
+
+    def step(mask: Mask | None) -> None:
+        active_warps(block, mask, instruction.opcode)
+        threads, addresses = locate(mask)
+        rows = addresses.reshape(-1, WARP)
+        given_rows = rows[:, : 8 * count].ravel()
+        block.shared.check_alignment(given_rows, 16, threads.reshape(-1, WARP)[:, : 8 * count].ravel())
+        for i, source in enumerate(sources):
+            unknown = block.unknown_in(names[i], mask)
+            bits = source if unknown is None else np.where(unknown, np.uint32(0xFFFFFFFF), source)
+            words = np.ascontiguousarray(bits[threads])
+            if transposed:
+                elements = words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2)
+                words = np.ascontiguousarray(elements).view(np.uint32).ravel()
+            places = rows[:, 8 * i + lane // 4] + 4 * (lane % 4)
+            block.shared.store(places.ravel(), 4, [words], threads, block.pc)
+
+    return step
+
+
 TABLE: dict[str, Binder] = {
     "mma.sync.aligned.m16n8k{4,8}.row.col.f32.tf32.tf32.f32": _multiply,
     "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32": _multiply,
@@ -201,4 +233,5 @@ TABLE: dict[str, Binder] = {
     "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64": _multiply,
     "mma.sync.aligned.m16n8k{4,8,16}.row.col.f64.f64.f64.f64": _multiply,
     "ldmatrix.sync.aligned.m8n8.x{1,2,4}[.trans].shared[::cta].b16": _load_matrices,
+    "stmatrix.sync.aligned.m8n8.x{1,2,4}[.trans].shared[::cta].b16": _store_matrices,
 }

@@ -54,6 +54,10 @@ def special_registers(threads: tuple[int, int, int]) -> dict[str, Array]:
         registers[f"%ntid.{axis}"] = np.full(count, size, np.uint32)
         registers[f"%ctaid.{axis}"] = np.zeros(count, np.uint32)
         registers[f"%nctaid.{axis}"] = np.ones(count, np.uint32)
+        registers[f"%cluster_ctaid.{axis}"] = np.zeros(count, np.uint32)  # a cluster is one block
+        registers[f"%cluster_nctaid.{axis}"] = np.ones(count, np.uint32)
+    registers["%cluster_ctarank"] = np.zeros(count, np.uint32)
+    registers["%cluster_nctarank"] = np.ones(count, np.uint32)
     lane = registers["%laneid"].astype(np.uint64)
     one = np.uint64(1)
     masks = {

@@ -39,10 +39,11 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Address:
-    """`[base + offset]`."""
+    """`[base + offset]`, or `[base, {x, y}]`: coordinates in the tensor that a descriptor at `base` describes."""
 
     base: "Register | Symbol | Immediate"
     offset: int
+    coordinates: "tuple[Operand, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ _TOKEN = re.compile(
 )
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);$", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
-_ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+?\s*(-?\s*\w+))?\s*\]$")
+_ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+?\s*(-?\s*\w+))?\s*(?:,\s*\{([^}]*)\})?\s*\]$")
 
 
 @lru_cache(maxsize=64)
@@ -207,6 +208,7 @@ class _Body:
         self.module = module
         self.within = within
         self.scopes: list[dict[str, str]] = [dict(names or {})]
+        self.labels: list[tuple[int, dict[str, str]]] = [(len(program.instructions), {})]
         self.caller = caller
         self.source = caller
         self.suffix = f"@{len(program.instructions)}/{len(within)}" if within else ""
@@ -223,10 +225,15 @@ class _Body:
             match token.lastgroup:
                 case "open":
                     self.scopes.append({})
+                    self.labels.append((len(self.program.instructions), {}))
                 case "close":
                     self.scopes.pop()
+                    self.rename_labels(*self.labels.pop())
                 case "label":
-                    self.program.labels[content[:-1] + self.suffix] = len(self.program.instructions)
+                    name = content[:-1] + self.suffix
+                    unique = f"{name}@{line}" if len(self.scopes) > 1 else name
+                    self.labels[-1][1][name] = unique
+                    self.program.labels[unique] = len(self.program.instructions)
                 case "loc":
                     self.source = add_caller(read_loc(content, self.module.files), self.caller)
                 case "statement":
@@ -270,6 +277,15 @@ class _Body:
     def jump(self, instruction: Instruction, label: str) -> None:
         """Append a branch with the guard of an instruction."""
         self.program.instructions.append(replace(instruction, opcode="bra", operands=(Symbol(label),)))
+
+    def rename_labels(self, start: int, labels: dict[str, str]) -> None:
+        """Let the branches of a scope, all instructions from `start` on, go to the labels of that scope."""
+        for i, each in enumerate(self.program.instructions[start:], start):
+            match each.operands:
+                case (Symbol(name),) if name in labels and each.opcode == "bra":
+                    self.program.instructions[i] = replace(each, operands=(Symbol(labels[name]),))
+                case _:
+                    pass
 
     def insert_function(self, instruction: Instruction, statement: str) -> None:
         """Put a function's statements in the place of a call; one without a body becomes the instruction call.name."""
@@ -342,7 +358,8 @@ class _Body:
                 raise PtxError(f"cannot read the address {text}", line=line)
             base = self.read_operand(found[1], line)
             assert isinstance(base, Register | Symbol | Immediate)  # the pattern lets nothing else through
-            return Address(base, int((found[2] or "0").replace(" ", ""), 0))
+            coordinates = tuple(self.read_operands(found[3] or "", line))
+            return Address(base, int((found[2] or "0").replace(" ", ""), 0), coordinates)
         name = self.resolve(text)
         if name in self.program.registers or text.startswith("%"):
             return Register(name)

@@ -62,14 +62,20 @@ def locate(error: PtxError, instruction: Instruction) -> None:
 
 @dataclass(frozen=True)
 class Wait:
-    """A group of threads that waits for others at an instruction; `alive` are those that had not ended by then."""
+    """A group of threads that waits for others at an instruction.
+
+    `alive` are those that had not ended by then, and `progress` the block's count of what else can be waited for.
+    """
 
     group: Mask
     alive: Mask
+    progress: int
     error: WaitError
 
-    def is_over(self, there: Mask, alive: Mask) -> bool:
-        """Whether to try again: a thread has arrived, or one has ended that shares no warp with those that wait."""
+    def is_over(self, there: Mask, alive: Mask, progress: int) -> bool:
+        """Whether to try again: there was progress, or a thread arrived, or one ended in a warp without such that wait."""
+        if progress != self.progress:
+            return True
         ended, waiting = (np.flatnonzero(threads) // WARP for threads in (self.alive & ~alive, self.group))
         return bool((there != self.group).any() or (ended.size and not np.isin(ended, waiting).any()))
 
@@ -106,7 +112,7 @@ class Schedule:
         waits: dict[int, Wait] = {}
         while (alive := counters < end).any():
             self.block.alive = alive
-            waits = {pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive)}
+            waits = {pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive, self.block.progress)}
             running = counters[~np.isin(counters, list(waits))]
             pc = int(running.min(initial=end))
             if pc >= end:  # no thread is left that could arrive
@@ -120,7 +126,7 @@ class Schedule:
                 pc = self.block.pc
                 self.hits[pc] -= 1  # it did not run
                 counters[behind] = pc
-                waits[pc] = Wait(counters == pc, alive, error)
+                waits[pc] = Wait(counters == pc, alive, self.block.progress, error)
 
     def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: Collection[int]) -> None:
         """Run a group of threads until it splits, ends or meets others: those ahead of it, or some that wait."""
