@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from alphabet_ptx.datatypes import Array, size_of
+from alphabet_ptx.descriptors import Mapped
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.memory import ORIGIN, GlobalMemory
 from alphabet_ptx.parse import Parameter, Program
@@ -59,6 +60,8 @@ def name_arguments(arguments: Mapping[str, object] | Sequence[object], names: Se
 
 def as_array(name: str, value: object, kind: str | None) -> Array | None:
     """The array behind an argument, or None for a number; torch tensors on the CPU come through `.numpy()`."""
+    if isinstance(value, Mapped):
+        value = value.descriptor.base
     if hasattr(value, "detach") and hasattr(value, "numpy"):
         try:
             value = value.detach().numpy()
@@ -130,7 +133,8 @@ def pack_parameters(
         packed[extra[0].name] = struct.pack("<Q", ORIGIN + placed[SCRATCH].offset)
     for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
         if name in placed:
-            packed[parameter.name] = struct.pack("<Q", ORIGIN + placed[name].offset)
+            address = ORIGIN + placed[name].offset
+            packed[parameter.name] = value.encode(address) if isinstance(value, Mapped) else struct.pack("<Q", address)
         else:
             packed[parameter.name] = _pack_number(name, value, parameter, kinds.get(name))
     return packed

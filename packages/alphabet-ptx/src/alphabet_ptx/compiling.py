@@ -9,7 +9,7 @@ module, types, default values of arguments and the names of source files, and it
 import base64
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from types import ModuleType
@@ -17,6 +17,7 @@ from typing import Any
 
 from alphabet_ptx import cache
 from alphabet_ptx.arguments import ELEMENTS
+from alphabet_ptx.descriptors import is_descriptor
 from alphabet_ptx.errors import PtxError
 
 _compiling = Lock()
@@ -26,7 +27,8 @@ _compiling = Lock()
 class CompiledKernel:
     """A compiled kernel and what it was compiled for; `signature` has the type of each argument, or "constexpr".
 
-    `shared` is what a program needs of shared memory, `scratch` of global memory of its own, in bytes.
+    `shared` is what a program needs of shared memory, `scratch` of global memory of its own, in bytes; `descriptors`
+    has what Triton says of the tensor maps of arguments.
     """
 
     name: str
@@ -40,6 +42,7 @@ class CompiledKernel:
     divisible: frozenset[str]
     triton: str
     scratch: int = 0
+    descriptors: Sequence[Mapping[str, Any]] = ()
 
     def check_specialization(self, values: Mapping[str, object]) -> None:
         """Raise PtxError if an integer that was compiled as divisible by 16 is not."""
@@ -111,6 +114,7 @@ def compile_kernel(
         divisible=frozenset(divisible),
         triton=triton.__version__,
         scratch=made["scratch"],
+        descriptors=made["descriptors"],
     )
 
 
@@ -128,6 +132,7 @@ def _compile(source: Any, target: Any, settings: Mapping[str, object]) -> dict[s
         "shared": compiled.metadata.shared,
         "warps": compiled.metadata.num_warps,
         "scratch": compiled.metadata.global_scratch_size,
+        "descriptors": getattr(compiled.metadata, "tensordesc_meta", None) or [],
     }
 
 
@@ -206,9 +211,10 @@ def _full_signature(names: list[str], signature: Mapping[str, str], constants: M
             f"missing {missing}, unknown {unknown}, in both {both}"
         )
     for name, kind in signature.items():
-        if kind.removeprefix("*") not in ELEMENTS:
+        if kind.removeprefix("*") not in ELEMENTS and not is_descriptor(kind):
             raise PtxError(
-                f"signature of {name} must be one of {', '.join(ELEMENTS)} or a pointer such as *fp32; got {kind!r}"
+                f"signature of {name} must be one of {', '.join(ELEMENTS)}, a pointer such as *fp32 or a descriptor "
+                f"such as tensordesc<fp32[64,64]>; got {kind!r}"
             )
     return {name: signature.get(name, "constexpr") for name in names}
 

@@ -10,12 +10,22 @@ from threading import Lock
 
 import numpy as np
 
-from alphabet_ptx.arguments import as_array, lay_out, name_arguments, pack_parameters, write_back
+from alphabet_ptx.arguments import (
+    SCRATCH,
+    SCRATCH_POINTERS,
+    as_array,
+    lay_out,
+    name_arguments,
+    pack_parameters,
+    write_back,
+)
 from alphabet_ptx.compiling import CompiledKernel
 from alphabet_ptx.datatypes import Array
+from alphabet_ptx.descriptors import expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
+from alphabet_ptx.memory import POISON
 from alphabet_ptx.parse import Program, parse
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
@@ -73,6 +83,7 @@ def execute(
     values = name_arguments(arguments, names)
     if not isinstance(kernel, str):
         kernel.check_specialization(values)
+        values, kinds = expand(values, kinds, kernel.descriptors, len(program.parameters) - SCRATCH_POINTERS)
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
     if not isinstance(kernel, str) and kernel.scratch:
         arrays[SCRATCH] = np.full(kernel.scratch * int(np.prod(sizes)), POISON, np.uint8)

@@ -115,7 +115,7 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
             gather(registers, index, part)
             for registers, index, part in zip(sources, indices, (*factors, result), strict=True)
         )
-        product = _round_sum(a @ b + c, result, saturates=saturates)
+        product = round_sum(a @ b + c, result, saturates=saturates)
         elements = product[:, layouts[2].rows, layouts[2].columns].swapaxes(1, 2)  # (warps, lanes, elements)
         words = np.ascontiguousarray(elements).reshape(block.threads, -1).view(DTYPES[register_kinds[2]])
         for i, write in enumerate(writers):
@@ -131,7 +131,7 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
     return step
 
 
-def _round_sum(total: Array, result: str, *, saturates: bool) -> Array:
+def round_sum(total: Array, result: str, *, saturates: bool) -> Array:
     """Sums in float64 as the type of the accumulator; integers, which are exact, saturate or wrap around."""
     if result == "s32":
         limits = np.iinfo(np.int32)

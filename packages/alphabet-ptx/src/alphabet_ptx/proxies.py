@@ -79,6 +79,7 @@ class AsyncProxy(Unit):
         cells, writers = self._cells(addresses, threads)
         self.memory.offsets(addresses, CHUNK, threads, write=True)
         self._require_fence(cells, writers)
+        self.block.clock.tick()  # so that no other write has its stamp
         nothing = np.full(len(addresses), np.iinfo(np.uint32).max, np.uint32)
         self.memory.store(addresses, 4, [nothing] * 4, threads, self.block.pc)
 
@@ -92,7 +93,8 @@ class AsyncProxy(Unit):
         return self.memory.cells_of(addresses, CHUNK, threads)
 
     def _require_fence(self, cells: Array, threads: Array) -> None:
-        written, writer = self.tracker.written[cells], self.tracker.writer[cells] % self.tracker.block_size
-        limit = np.maximum(self.fenced[writer % self.block.threads], self.fenced_warps[writer // WARP])
-        hidden = (written >= 0) & (written >= np.maximum(limit, self.fenced_block))
+        written, writer = self.tracker.written[cells], self.tracker.writer[cells]
+        thread = writer % self.tracker.block_size % self.block.threads
+        limit = np.maximum(self.fenced[thread], self.fenced_warps[thread // WARP])
+        hidden = (writer >= 0) & (written >= np.maximum(limit, self.fenced_block))
         self.tracker.report_unfenced(hidden, cells, threads)

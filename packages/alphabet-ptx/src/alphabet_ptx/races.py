@@ -221,8 +221,8 @@ class Tracker:
         self._report(UNFENCED, hidden, cells, threads, self.writer[cells], self.written[cells])
 
     def settle(self, cells: Array) -> None:
-        """Forget who wrote these cells: all that access them have waited for it."""
-        self.writer[cells], self.written[cells] = -1, _NEVER
+        """Forget who wrote these cells: all that access them have waited for it. When it was is kept."""
+        self.writer[cells] = -1
 
     def _warps(self, threads: Array) -> Array:
         return (threads % self.block_size) // WARP

@@ -73,7 +73,7 @@ class Wait:
     error: WaitError
 
     def is_over(self, there: Mask, alive: Mask, progress: int) -> bool:
-        """Whether to try again: there was progress, or a thread arrived, or one ended in a warp without such that wait."""
+        """Whether to try again: there was progress, a thread arrived, or one ended in a warp none of which waits."""
         if progress != self.progress:
             return True
         ended, waiting = (np.flatnonzero(threads) // WARP for threads in (self.alive & ~alive, self.group))
@@ -112,7 +112,9 @@ class Schedule:
         waits: dict[int, Wait] = {}
         while (alive := counters < end).any():
             self.block.alive = alive
-            waits = {pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive, self.block.progress)}
+            waits = {
+                pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive, self.block.progress)
+            }
             running = counters[~np.isin(counters, list(waits))]
             pc = int(running.min(initial=end))
             if pc >= end:  # no thread is left that could arrive

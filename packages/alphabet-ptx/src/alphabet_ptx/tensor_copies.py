@@ -1,9 +1,9 @@
 """Bulk copies between global and shared memory, of a box of a tensor or of plain bytes, by a unit of its own.
 
-One thread starts a copy. A copy to shared memory ends by an mbarrier; until a thread has waited for it, its place holds NaN. A
-copy to global memory belongs to a group of its thread: until that is waited for, its place in global memory holds NaN,
-and shared memory that is written before wait_group.read is a race. Elements outside the tensor are read as zero (or NaN,
-if the map says so) and are not written.
+One thread starts a copy. A copy to shared memory ends by an mbarrier; until a thread has waited for that, its place
+holds NaN. A copy to global memory belongs to a group of its thread; until that is waited for, its place in global
+memory holds NaN, and shared memory that is written before wait_group.read is a race. Elements outside the tensor are
+read as zero (or NaN, if the map says so) and are not written.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from alphabet_ptx.tiles import swizzle
 
 @dataclass(frozen=True)
 class Piece:
-    """One side of a copy: elements of `size` bytes in global memory, those `inside`, and their chunks in shared memory."""
+    """What a copy moves: elements of `size` bytes in global memory, which of them exist, chunks in shared memory."""
 
     addresses: Array
     inside: Array
@@ -35,12 +35,18 @@ class Piece:
 
 @dataclass
 class Store:
-    """A copy to global memory: the group it belongs to, what it reads, and how its data arrives."""
+    """A copy to global memory: the group it belongs to, what it reads, where its data goes and what that is."""
 
     thread: int
     group: int
     reading: Reading | None
-    deliver: Callable[[], None]
+    view: Array
+    places: Array
+    elements: Array
+
+    def deliver(self) -> None:
+        """Let the data arrive."""
+        self.view[self.places] = self.elements
 
 
 class BulkCopies(Unit):
@@ -84,18 +90,13 @@ class BulkCopies(Unit):
         reading = self.proxy.read(piece.chunks, np.full(len(piece.chunks), thread))
         elements = np.ascontiguousarray(reading.words).reshape(-1).view(unsigned(piece.size))[piece.inside]
         wanted = piece.addresses[piece.inside]
-        deliver: Callable[[], None] = lambda: None
+        places, view = np.zeros(0, np.int64), memory.views[piece.size]
         if len(wanted):
             threads = np.full(len(wanted), thread)
             memory.store(wanted, piece.size, [elements], threads, block.pc)
-            view = memory.views[piece.size]
             places = memory.offsets(wanted, piece.size, threads, write=True) // piece.size
             view[places] = np.iinfo(view.dtype).max
-
-            def deliver() -> None:
-                view[places] = elements
-
-        self.stores.append(Store(thread, int(self.committed[thread]), reading, deliver))
+        self.stores.append(Store(thread, int(self.committed[thread]), reading, view, places, elements))
 
     def wait(self, threads: Array, remaining: int, *, only_read: bool) -> None:
         """Let all groups of these threads end except the last `remaining`, or let them end only to read."""
@@ -114,7 +115,9 @@ class BulkCopies(Unit):
         self.stores = left
 
 
-def _locate_box(instruction: Instruction, block: Block, tensor: Operand, shared: Operand) -> Callable[[Mask | None], list[tuple[int, Piece]]]:
+def _locate_box(
+    instruction: Instruction, block: Block, tensor: Operand, shared: Operand
+) -> Callable[[Mask | None], list[tuple[int, Piece]]]:
     """A function of the mask: each active thread and what it copies, for the operands of a copy of a tensor."""
     if not isinstance(tensor, Address) or f"{len(tensor.coordinates)}d" not in parts(instruction):
         raise PtxError(f"{instruction.opcode} with these coordinates is not covered; found {tensor}")
@@ -145,7 +148,9 @@ def _box(tensor: TensorMap, corner: list[int], place: int) -> Piece:
     return Piece(addresses, inside, tensor.size, chunks, np.iinfo(unsigned(tensor.size)).max if tensor.fill else 0)
 
 
-def _locate_bytes(instruction: Instruction, block: Block, origin: Operand, shared: Operand, size: Operand) -> Callable[[Mask | None], list[tuple[int, Piece]]]:
+def _locate_bytes(
+    instruction: Instruction, block: Block, origin: Operand, shared: Operand, size: Operand
+) -> Callable[[Mask | None], list[tuple[int, Piece]]]:
     """A function of the mask: each active thread and what it copies, for the operands of a copy of plain bytes."""
     locate_global, locate_shared, sizes = block.address(origin), block.address(shared), block.source(size, "u32")
     names = block.names(size)

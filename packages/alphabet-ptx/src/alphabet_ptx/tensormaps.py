@@ -38,8 +38,13 @@ _FIELDS = {
 _INDEXED = ("global_dim", "box_dim", "element_stride", "global_stride")
 # The element types by their numbers in tensormap.replace.
 ELEMENTS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "tf32", "tf32")
-_SIZES = dict(zip(("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"),
-                  (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4), strict=True))
+_SIZES = dict(
+    zip(
+        ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"),
+        (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4),
+        strict=True,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,10 @@ class TensorMap:
         width = (0, 32, 64, 128)[self.swizzle]
         wrong = [
             (self.address % 16 != 0, f"its address must be a multiple of 16 bytes; found {self.address:#x}"),
-            (any(stride % 16 for stride in self.strides), f"strides must be multiples of 16 bytes; found {self.strides}"),
+            (
+                any(stride % 16 for stride in self.strides),
+                f"strides must be multiples of 16 bytes; found {self.strides}",
+            ),
             (any(not 1 <= size <= 256 for size in self.box), f"a box has 1 to 256 elements a side; found {self.box}"),
             (inner % 16 != 0, f"the rows of a box must be multiples of 16 bytes; found {inner}"),
             (width and inner > width, f"the rows of a box must fit the swizzle's {width} bytes; found {inner}"),
@@ -102,10 +110,10 @@ class TensorMap:
             raise PtxError("the bytes at this address are no tensor map, or one of which not all fields are set")
         sizes, box, steps, strides = numbers[:5], numbers[5:10], numbers[10:15], numbers[15:]
         if interleave or atomicity or any(step != 1 for step in steps[:rank]):
-            raise PtxError("a tensor map with an interleaved layout, a swizzle atomicity or strided elements is not covered")
-        return cls(
-            address, element, tuple(sizes[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle, fill
-        )
+            raise PtxError(
+                "a tensor map with an interleaved layout, a swizzle atomicity or strided elements is not covered"
+            )
+        return cls(address, element, tuple(sizes[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle, fill)
 
     def locate(self, corner: Sequence[int]) -> tuple[Array, Array]:
         """The addresses of a box's elements, the innermost dimension fastest, and whether each is in the tensor."""

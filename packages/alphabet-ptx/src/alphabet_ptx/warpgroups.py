@@ -15,7 +15,7 @@ from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
-from alphabet_ptx.matrices import fragments, values_of
+from alphabet_ptx.matrices import fragments, round_sum, values_of
 from alphabet_ptx.parse import Instruction, Vector
 from alphabet_ptx.proxies import AsyncProxy, Reading
 from alphabet_ptx.tiles import GROUP, Descriptor, accumulator, assemble
@@ -86,7 +86,7 @@ class Products(Unit):
         mask[group * GROUP : (group + 1) * GROUP] = True
         everyone = None if mask.all() else mask
         for name in names:
-            self.block.mark_written(name, everyone, None if known else mask)
+            self.block.mark_written(name, everyone, None if known else mask, "wgmma.mma_async was not waited for")
 
     def find_accumulator(self, targets: tuple[str, ...], group: int) -> Array | None:
         """The bits that a product under way will leave in these registers, or None if there is no such product."""
@@ -162,6 +162,7 @@ class Shape:
     k: int
     result: str
     kinds: tuple[str, str]
+    saturates: bool
 
     @property
     def registers(self) -> int:
@@ -170,9 +171,9 @@ class Shape:
 
 
 def _parse_shape(instruction: Instruction) -> Shape:
-    _, _, _, _, shape, result, first, second = parts(instruction)[:8]
+    _, _, _, _, shape, result, first, second, *rest = parts(instruction)
     n, k = shape[4:].split("k")
-    return Shape(int(n), int(k), result, (first, second))
+    return Shape(int(n), int(k), result, (first, second), saturates=bool(rest))
 
 
 class Multiply:
@@ -236,7 +237,7 @@ class Multiply:
     def _from_registers(self, bits: Array) -> Array:
         """A from the registers of the threads, each warp's 16 rows laid out as for mma: (64, k)."""
         kind = self.shape.kinds[0]
-        index = fragments(f"m16n8k{self.shape.k}", kind)[0].index()
+        index = fragments(f"m16n8k{self.shape.k}", kind, self.shape.result)[0].index()
         elements = values_of(np.ascontiguousarray(bits.T), kind)  # (threads, elements)
         return elements.reshape(_WARPS, -1)[:, index].reshape(64, -1)
 
@@ -269,8 +270,7 @@ class Multiply:
     def _multiply(self, a: Array, b: Array, c: Array) -> Array:
         """The bits of the registers of a b + c."""
         total = (a * self.signs[0]) @ (b * self.signs[1]).T + c
-        dtype = _DTYPES[self.shape.result]
-        rounded = total.astype(np.int64).astype(dtype) if self.shape.result == "s32" else total.astype(dtype)
+        rounded = round_sum(total, self.shape.result, saturates=self.shape.saturates)
         layout = accumulator(self.shape.n)
         elements = rounded[layout.rows, layout.columns].T  # (threads, elements)
         return np.ascontiguousarray(elements).view(np.uint32).T
@@ -313,11 +313,14 @@ def _wait(instruction: Instruction, block: Block) -> Step:
 
 
 _N = "{" + ",".join(str(n) for n in range(8, 257, 8)) + "}"
+_INTEGER_N = "{8,16,24," + ",".join(str(n) for n in range(32, 257, 16)) + "}"
 
 TABLE: dict[str, Binder] = {
     f"wgmma.mma_async.sync.aligned.m64n{_N}k16.f32.{{f16.f16,bf16.bf16}}": Multiply,
     f"wgmma.mma_async.sync.aligned.m64n{_N}k16.f16.f16.f16": Multiply,
     f"wgmma.mma_async.sync.aligned.m64n{_N}k8.f32.tf32.tf32": Multiply,
+    f"wgmma.mma_async.sync.aligned.m64n{_N}k32.{{f32,f16}}.{{e4m3,e5m2}}.{{e4m3,e5m2}}": Multiply,
+    f"wgmma.mma_async.sync.aligned.m64n{_INTEGER_N}k32.s32.{{s8,u8}}.{{s8,u8}}[.satfinite]": Multiply,
     "wgmma.fence.sync.aligned": _fence,
     "wgmma.commit_group.sync.aligned": _commit,
     "wgmma.wait_group.sync.aligned": _wait,
