@@ -148,7 +148,9 @@ def test_the_marker_is_declared(tmp_path):
 
 def test_run_a_script(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(HEAD + "import sys\nprint('argument', sys.argv[1], shift(True)[5].item(), torch.ones(1).is_cuda)\n")
+    script.write_text(
+        HEAD + "import sys\nprint('argument', sys.argv[1], shift(True)[5].item(), torch.ones(1).is_cuda)\n"
+    )
     done = run("-m", "alphabet_ptx", "run", str(script), "7", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "argument 7 4.0 True" in done.stdout

@@ -5,7 +5,6 @@ Tensors are seen where they lie, by their address and the bytes that their shape
 """
 
 import ctypes
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alphabet_ptx.arguments import SCRATCH, SCRATCH_POINTERS
 from alphabet_ptx.datatypes import Array
+from alphabet_ptx.descriptors import Mapped, expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import run
 from alphabet_ptx.launches import Launch
+from alphabet_ptx.parse import parse
 
 if TYPE_CHECKING:
     from alphabet_ptx.driver import PtxDevice
-
-SCRATCH = ("global", "profile")
 
 
 class Launcher:
@@ -67,10 +67,12 @@ class Launcher:
         began = time.perf_counter()
         try:
             values, kinds = self._bind(arguments)
-            keep = self._allocate_scratch(grid, stream)
-            values |= {name: None if part is None else as_bytes(name, part) for name, part in keep.items()}
+            arrays = {name: as_bytes(name, value) for name, value in values.items() if kinds[name].startswith("*")}
+            scratch = self._allocate_scratch(grid, stream)  # kept until the launch has ended
+            if scratch is not None:
+                arrays[SCRATCH] = as_bytes(SCRATCH, scratch)
             launch.report = run(
-                self.ptx, grid, values, kinds, shared=meta.shared, strict=device.strict, limit=device.limit
+                self.ptx, grid, values, arrays, kinds, shared=meta.shared, strict=device.strict, limit=device.limit
             )
         except PtxError as error:
             launch.fault = error
@@ -79,29 +81,23 @@ class Launcher:
             launch.seconds = time.perf_counter() - began
 
     def _bind(self, arguments: tuple[object, ...]) -> tuple[dict[str, object], dict[str, str]]:
-        """The parameters of the kernel by name: bytes for tensors, numbers for the rest; and Triton's types of them."""
+        """The parameters of the kernel by name, tensors as they are, and Triton's types of them."""
         values: dict[str, object] = {}
         kinds: dict[str, str] = {}
-        descriptions = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
         for (name, kind), argument in zip(self.signature.items(), arguments, strict=True):
-            for part, (its_kind, value) in enumerate(flatten(name, kind, argument, descriptions)):
-                label = name if isinstance(kind, str) and part == 0 else f"{name}[{part}]"
-                kinds[label] = its_kind
-                values[label] = as_bytes(label, value) if its_kind.startswith("*") else value
-        return values, kinds
+            for label, its_kind, value in flatten(name, kind, argument):
+                values[label], kinds[label] = value, its_kind
+        maps = getattr(self.metadata, "tensordesc_meta", None) or ()
+        return expand(values, kinds, maps, len(parse(self.ptx).parameters) - SCRATCH_POINTERS)
 
-    def _allocate_scratch(self, grid: tuple[int, int, int], stream: int) -> dict[str, Any]:
-        """Memory that Triton asks its user's allocator for, once for all programs."""
+    def _allocate_scratch(self, grid: tuple[int, int, int], stream: int) -> Any:
+        """Memory that Triton asks its user's allocator for, once for all programs; None if it asks for none."""
         from triton.runtime import _allocation
 
-        allocators = (_allocation._allocator, _allocation._profile_allocator)
-        programs = int(np.prod(grid)) * getattr(self.metadata, "num_ctas", 1)
-        found: dict[str, Any] = {}
-        for name, allocator in zip(SCRATCH, allocators, strict=True):
-            size = getattr(self.metadata, f"{name}_scratch_size", 0)
-            align = getattr(self.metadata, f"{name}_scratch_align", 1)
-            found[f"{name} scratch"] = allocator.get()(size * programs, align, stream) if size else None
-        return found
+        size = self.metadata.global_scratch_size * int(np.prod(grid)) * getattr(self.metadata, "num_ctas", 1)
+        if self.metadata.profile_scratch_size:
+            raise PtxError(f"kernel {self.metadata.name} was compiled for a profiler, which needs a GPU")
+        return _allocation._allocator.get()(size, self.metadata.global_scratch_align, stream) if size else None
 
 
 def active_device() -> "PtxDevice":
@@ -128,36 +124,21 @@ def read_ptx(src: Any, metadata: Any) -> str:
     return Path(group[f"{name}.ptx"]).read_text(encoding="utf-8")
 
 
-def flatten(name: str, kind: Any, argument: Any, descriptions: Iterator[Any]) -> Iterator[tuple[str, Any]]:
-    """The parameters that one argument becomes, with their types: tuples by their items, descriptors by their parts."""
+def flatten(name: str, kind: Any, argument: Any) -> Iterator[tuple[str, str, Any]]:
+    """What one argument becomes, with names and types: a tuple its items, a constant of the compilation nothing."""
     if isinstance(kind, tuple):
-        for its_kind, item in zip(kind, argument, strict=True):
-            yield from flatten(name, its_kind, item, descriptions)
-    elif kind.startswith("tensordesc"):
-        yield from _flatten_descriptor(name, kind, argument, next(descriptions, None))
+        for number, (its_kind, item) in enumerate(zip(kind, argument, strict=True)):
+            yield from flatten(f"{name}[{number}]", its_kind, item)
     elif kind != "constexpr":
-        yield kind, argument
-
-
-def _flatten_descriptor(name: str, kind: str, argument: Any, description: Any) -> Iterator[tuple[str, Any]]:
-    """A tensor descriptor without hardware support: base, shape, strides, flags, and shape and strides again."""
-    if description is not None:
-        raise PtxError(f"argument {name} is a descriptor for TMA, which is not covered; compile for sm_80 or sm_89")
-    element = re.match(r"tensordesc<([^[>]*)\[", kind)
-    assert element is not None
-    yield f"*{element[1]}", argument.base
-    yield from (("i64", size) for size in (*argument.shape, *argument.strides))
-    yield "i1", argument.padding == "nan"
-    if hasattr(argument, "round_f32_to_tf32"):  # from Triton 3.6 on
-        yield "i1", argument.round_f32_to_tf32
-    yield from (("i32", size) for size in argument.shape)
-    yield from (("i64", size) for size in argument.strides)
+        yield name, kind, argument
 
 
 def as_bytes(name: str, value: Any) -> Array | None:
     """The bytes behind a tensor, from its first element to its last; they are the tensor's own, not a copy."""
     if value is None:
         return None
+    if isinstance(value, Mapped):
+        value = value.descriptor.base
     tensor = getattr(value, "base", value) if not hasattr(value, "untyped_storage") else value  # triton.reinterpret
     if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
         raise PtxError(f"argument {name} must be a tensor on the CPU; got {type(value).__name__}")
