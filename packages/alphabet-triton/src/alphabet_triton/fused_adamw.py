@@ -58,7 +58,7 @@ class FusedAdamW:
         torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None], out=self.grads)
         self.steps.add_(1.0)
         launch_adamw(
-            params=self.moved,
+            moved=self.moved,
             grads=self.grads,
             clipped=self.clipped,
             average=self.average,

@@ -14,8 +14,8 @@ EPSILON = tl.constexpr(CLIP_EPSILON)
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
-def adamw_kernel(params, grads, clipped, average, square, step, settings, N, BN: tl.constexpr):
-    """Update params, average and square (N,) by grads (N,), clipped to the global norm settings[5] and stored so.
+def adamw_kernel(moved, grads, clipped, average, square, step, settings, N, BN: tl.constexpr):
+    """Update moved, average and square (N,) by grads (N,), clipped to the global norm settings[5] and stored so.
 
     settings, in float64: learning rate, both betas, epsilon, weight decay, clip norm. step counts from one.
     """
@@ -37,7 +37,7 @@ def adamw_kernel(params, grads, clipped, average, square, step, settings, N, BN:
     b_g = tl.load(grads + o_n, mask=m_n, other=0.0) * ratio
     b_m = tl.load(average + o_n, mask=m_n, other=0.0)
     b_v = tl.load(square + o_n, mask=m_n, other=0.0)
-    b_p = tl.load(params + o_n, mask=m_n, other=0.0)
+    b_p = tl.load(moved + o_n, mask=m_n, other=0.0)
     b_m += (1.0 - beta_1).to(tl.float32) * (b_g - b_m)
     b_v = beta_2.to(tl.float32) * b_v + (1.0 - beta_2).to(tl.float32) * b_g * b_g
     b_d = tl.sqrt(b_v) / correction_2.to(tl.float32) + epsilon.to(tl.float32)
@@ -45,4 +45,4 @@ def adamw_kernel(params, grads, clipped, average, square, step, settings, N, BN:
     tl.store(clipped + o_n, b_g, mask=m_n)
     tl.store(average + o_n, b_m, mask=m_n)
     tl.store(square + o_n, b_v, mask=m_n)
-    tl.store(params + o_n, b_p, mask=m_n)
+    tl.store(moved + o_n, b_p, mask=m_n)

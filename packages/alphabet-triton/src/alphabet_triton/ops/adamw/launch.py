@@ -9,12 +9,12 @@ from alphabet_triton.ops.adamw.kernel import adamw_kernel
 
 
 def launch_adamw(
-    *, params: Tensor, grads: Tensor, clipped: Tensor, average: Tensor, square: Tensor, step: Tensor, settings: Tensor
+    *, moved: Tensor, grads: Tensor, clipped: Tensor, average: Tensor, square: Tensor, step: Tensor, settings: Tensor
 ) -> None:
-    """Update params, average and square (N,) in place by step number `step` (1,); clipped (N,) gradients are written.
+    """Update moved, average and square (N,) in place by step number `step` (1,); clipped (N,) gradients are written.
 
     settings (6,) in float64: those of `AdamWSettings` in their order, then the clip norm
     """
-    state = {"params": params, "grads": grads, "clipped": clipped, "average": average, "square": square}
-    grid = (tiles(len(params), ADAMW.sizes["BN"]),)
-    run(Launch(adamw_kernel, grid, {**state, "step": step, "settings": settings}, {"N": len(params)}, ADAMW))
+    state = {"moved": moved, "grads": grads, "clipped": clipped, "average": average, "square": square}
+    grid = (tiles(len(moved), ADAMW.sizes["BN"]),)
+    run(Launch(adamw_kernel, grid, {**state, "step": step, "settings": settings}, {"N": len(moved)}, ADAMW))
