@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
 from threading import Lock
 
 import numpy as np
@@ -23,9 +22,11 @@ from alphabet_ptx.compiling import CompiledKernel
 from alphabet_ptx.datatypes import Array
 from alphabet_ptx.descriptors import expand
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.grid import run_grid
 from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
 from alphabet_ptx.memory import POISON
+from alphabet_ptx.modes import USUAL, Mode
 from alphabet_ptx.parse import Program, parse
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
@@ -56,6 +57,7 @@ def execute(
     shared: int | None = None,
     strict: bool = False,
     limit: int = STEP_LIMIT,
+    order: str | int = "ascending",
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
@@ -63,6 +65,7 @@ def execute(
     on the CPU), which are changed in place as the kernel changes them, and numbers. Faults raise `PtxError` and leave
     the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
     shared memory, if it uses any. A kernel that takes more than `limit` steps raises `PtxError`, too.
+    `order` is "ascending", "descending" or a seed: which programs, warps and threads run first; see `orders`.
     """
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
     with _without_collection():
@@ -87,7 +90,7 @@ def execute(
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
     if not isinstance(kernel, str) and kernel.scratch:
         arrays[SCRATCH] = np.full(kernel.scratch * int(np.prod(sizes)), POISON, np.uint8)
-    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit)
+    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=Mode(order))
 
 
 def run(
@@ -100,6 +103,7 @@ def run(
     shared: int,
     strict: bool = False,
     limit: int = STEP_LIMIT,
+    mode: Mode = USUAL,
 ) -> Report:
     """Run PTX over a grid: `values` in the order of the parameters, and `arrays`, the memory behind some of them."""
     program = parse(ptx)
@@ -107,9 +111,8 @@ def run(
         block = schedule.block
         placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
         schedule.launch(limit)
-        block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict)
-        for number, (z, y, x) in enumerate(product(*(range(size) for size in reversed(sizes)))):
-            schedule.run(number, (x, y, z))
+        block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict, mode=mode)
+        run_grid(schedule, sizes)
         write_back(block.memory, placed)
         counts: Counter[str] = Counter()
         for instruction, hits in zip(program.instructions, schedule.hits, strict=True):

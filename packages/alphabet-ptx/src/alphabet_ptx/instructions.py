@@ -29,12 +29,23 @@ from alphabet_ptx.proxies import AsyncProxy
 
 
 def _no_effect(_: Instruction, __: Block) -> Step:
-    """An instruction that orders memory or waits has no effect here, because steps run one after another."""
+    """An instruction that waits, or orders what another unit does, has no effect here: steps run one after another."""
     return lambda _: None
 
 
 def _proxy_fence(_: Instruction, block: Block) -> Step:
     return block.unit(AsyncProxy).fence
+
+
+def _fence(instruction: Instruction, block: Block) -> Step:
+    """A fence orders the accesses of programs on both sides of it, unless it reaches only the block."""
+    wide = "cta" not in instruction.opcode.split(".")
+
+    def step(mask: Mask | None) -> None:
+        if wide:
+            block.clock.fence(block.all_threads if mask is None else np.flatnonzero(mask))
+
+    return step
 
 
 def _trap(_: Instruction, __: Block) -> Step:
@@ -56,8 +67,8 @@ CONTROL: dict[str, Binder] = {
     "ret[.uni]": _jump,
     "exit": _jump,
     "trap": _trap,
-    "membar.{cta,gl,sys}": _no_effect,
-    "fence[.{acq_rel,sc}].{cta,gpu,sys}": _no_effect,
+    "membar.{cta,gl,sys}": _fence,
+    "fence[.{acq_rel,sc}].{cta,gpu,sys}": _fence,
     "fence.proxy.async[.shared::cta]": _proxy_fence,
     "griddepcontrol.{wait,launch_dependents}": _no_effect,
     "nanosleep.u32": _no_effect,

@@ -13,13 +13,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from alphabet_ptx.clock import Clock
 from alphabet_ptx.datatypes import DTYPES, WARP, Array, Mask, is_float, is_signed, size_of
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.knowledge import Knowledge
 from alphabet_ptx.memory import POISON, GlobalMemory, LocalMemory, Memory, PendingCopies, SharedMemory
+from alphabet_ptx.modes import USUAL, Mode
 from alphabet_ptx.operands import constant, special_registers
+from alphabet_ptx.orders import Order
 from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol, Variable
-from alphabet_ptx.races import Clock, Race, Tracker
+from alphabet_ptx.polls import Polls
+from alphabet_ptx.races import Race, Tracker
 
 Step = Callable[[Mask | None], None]
 Binder = Callable[[Instruction, "Block"], Step]
@@ -53,12 +57,13 @@ class Block(Knowledge):
         *,
         shared: int,
         local: int,
+        memory: GlobalMemory | None = None,
     ) -> None:
         self.program = program
         self.parameters: Mapping[str, bytes] = {}
         self.addressed = addressed_parameters(program)
         variables = [each for each in program.variables if each.space in ("global", "const")]
-        self.memory = GlobalMemory([*variables, *self.addressed])
+        self.memory = GlobalMemory([*variables, *self.addressed]) if memory is None else memory
         self.symbols = {**self.memory.symbols, **symbols}
         self.threads = int(np.prod(program.threads))
         self.all_threads = np.arange(self.threads)
@@ -77,6 +82,8 @@ class Block(Knowledge):
         self.races: dict[tuple[str, str, int, int], Race] = {}
         self.strict = False
         self.units: dict[type[Unit], Unit] = {}
+        self.order = Order()
+        self.polls = Polls()
         self._allocate_registers()
 
     def _allocate_registers(self) -> None:
@@ -93,19 +100,42 @@ class Block(Knowledge):
             self.row_numbers[name] = taken[size]
             taken[size] += 1
 
-    def launch(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool) -> None:
+    def launch(
+        self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], *, strict: bool, mode: Mode = USUAL
+    ) -> None:
         """Prepare for a grid of so many programs with these parameters."""
         self.parameters = parameters
         for variable in self.addressed:
             self.memory.fill(variable.name, parameters[variable.name])
         self.strict = strict
+        self.order = Order(mode.order)
         self.races = {}
         self.clock = Clock(self.warps, int(np.prod(grid)))
         for axis, programs in zip("xyz", grid, strict=True):
             self.special[f"%nctaid.{axis}"][:] = programs
-        for space, cell in self.cells.items():
-            memory = self.memories[space]
-            memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
+        for space in self.cells:
+            self._watch(space)
+
+    def _watch(self, space: str) -> None:
+        memory, cell = self.memories[space], self.cells[space]
+        memory.watch(Tracker(len(memory.bytes) // cell, self.clock, self._reporter(space, cell)), cell)
+
+    def twin(self) -> "Block":
+        """Another block of the same launch, to run at the same time: global memory is common, the rest its own."""
+        twin = Block(
+            self.program, self.symbols, shared=self.shared.size, local=self.local.size, memory=self.memory
+        )  # fmt: skip
+        twin.parameters, twin.strict, twin.order = self.parameters, self.strict, self.order
+        twin.clock, twin.races = self.clock, self.races
+        for axis in "xyz":
+            twin.special[f"%nctaid.{axis}"][:] = self.special[f"%nctaid.{axis}"]
+        twin._watch("shared")
+        return twin
+
+    def take_over(self) -> None:
+        """Become the block whose races in global memory are reported: another one ran before."""
+        if self.memory.tracker is not None:
+            self.memory.tracker.report = self._reporter("global", self.cells["global"])
 
     def start(self, number: int, ctaid: tuple[int, int, int]) -> None:
         """Start block `number` of the grid: no register and no memory of the block has a value yet."""
@@ -121,6 +151,7 @@ class Block(Knowledge):
         self.shared.start()
         self.local.start()
         self.copies.start()
+        self.polls.start()
         for unit in self.units.values():
             unit.start()
 

@@ -70,16 +70,23 @@ class Memory:
             thread=int(threads[first]),
         )
 
-    def load(self, addresses: Array, width: int, count: int, threads: Array, pc: int) -> list[Array]:
-        """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes."""
+    def load(
+        self, addresses: Array, width: int, count: int, threads: Array, pc: int, *, strong: bool = False
+    ) -> list[Array]:
+        """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes.
+
+        Strong accesses (relaxed, acquire, release, volatile) do not race with each other, nor with atomics.
+        """
         where = self.offsets(addresses, width * count, threads, write=False)
         if self.tracker is not None:
-            self.tracker.read(*self.cells_of(where, width * count, threads), pc)
+            self.tracker.read(*self.cells_of(where, width * count, threads), pc, atomic=strong)
         first = where // width
         view = self.views[width]
         return [view[first + i if i else first] for i in range(count)]
 
-    def store(self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int) -> None:
+    def store(
+        self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int, *, strong: bool = False
+    ) -> None:
         """Store neighbouring elements of `width` bytes for each thread; `values` has one array per element."""
         count = len(values)
         where = self.offsets(addresses, width * count, threads, write=True)
@@ -92,10 +99,10 @@ class Memory:
             view[places] = elements
             return
         cells, owners = self.cells_of(where, width * count, threads)
-        self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width))
+        self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width), atomic=strong)
         view[places] = elements
         lost = view[places] != elements
-        if lost.any():
+        if lost.any() and not strong:
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
 
     def cells_of(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:

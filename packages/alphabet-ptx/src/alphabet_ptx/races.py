@@ -3,16 +3,16 @@
 Every cell of a memory (as many bytes as the kernel's narrowest access there) remembers its last writer and its readers
 with a time stamp. The stamp counts synchronizations: an access is over for a warp if that warp has met a warp barrier
 since, and for the whole block if the block has met a block barrier since. Programs of a grid run in any order, so
-nothing orders them but atomics with acquire and release semantics; what a program does after its release is taken to be
-ordered as well. A write that changes nothing does not race with accesses before it: Triton stores the same value from
-several threads.
+nothing orders them but release and acquire; see `clock`. A write that changes nothing does not race with accesses
+before it: Triton stores the same value from several threads.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from alphabet_ptx.clock import ATOMIC, NEVER, Clock, instruction_of
 from alphabet_ptx.datatypes import WARP, Array
 from alphabet_ptx.errors import Source
 
@@ -53,82 +53,6 @@ class Race:
         )
 
 
-# A stamp says when an access happened and what it was: synchronizations before it, its instruction, atomic or not.
-_TICK = 1 << 32
-_ATOMIC = 1
-_NEVER = -1
-
-
-def _instruction(stamp: int) -> int:
-    """The program counter in a stamp."""
-    return (stamp % _TICK) >> 1
-
-
-@dataclass
-class Clock:
-    """The synchronizations of the running block, as stamps, and which other programs it is known to come after.
-
-    Accesses stamped before `block` are over for the whole block, those before `warp` for that warp; those before
-    `began` were other programs'.
-    """
-
-    warps: int
-    programs: int
-    now: int = 0
-    began: int = 0
-    block: int = 0
-    program: int = 0
-    warp: Array = field(init=False)
-    after: Array = field(init=False)
-    released: dict[int, Array] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.warp = np.zeros(self.warps, np.int64)
-        self.after = np.zeros(self.programs, np.bool_)
-        self.released = {}
-
-    def start(self, program: int) -> None:
-        """Start a new program, which nothing orders after those before it."""
-        self.program = program
-        self.after = np.zeros(self.programs, np.bool_)
-        self.after[program] = True
-        self.meet_block()
-        self.began = self.now
-
-    def tick(self) -> None:
-        """Let the stamps that follow be later than those before, though nothing is over."""
-        self.now += _TICK
-
-    def meet_block(self) -> None:
-        """Pass a barrier of the whole block."""
-        self.now += _TICK
-        self.block = self.now
-        self.warp[:] = self.now
-
-    def meet_warps(self, warps: Array) -> None:
-        """Pass a barrier within each of these warps."""
-        self.now += _TICK
-        self.warp[warps] = self.now
-
-    def synchronize(self, addresses: Array, *, acquire: bool, release: bool) -> None:
-        """Note an atomic: acquiring joins what was released at the address, releasing publishes what is known."""
-        for address in map(int, np.unique(addresses)):
-            known = self.released.get(address)
-            if acquire and known is not None:
-                self.after |= known
-            if release:
-                self.released[address] = self.after.copy() if known is None else known | self.after
-
-    def may_race(self, stamps: Array) -> bool:
-        """Whether anything may be unordered with accesses at these stamps: a quick answer, and `no` is certain.
-
-        Certain are cells that nobody accessed, and accesses by this program before its last block barrier.
-        """
-        if stamps.max() >= self.block:
-            return True
-        return self.program > 0 and bool(((stamps >= 0) & (stamps < self.began)).any())
-
-
 # kind, cell, thread, the thread before, the instruction before, number of cells
 Report = Callable[[str, int, int, int, int, int], None]
 
@@ -141,16 +65,16 @@ class Tracker:
         self.report = report
         self.block_size = clock.warps * WARP
         self.writer = np.full(cells, -1, np.int32)
-        self.written = np.full(cells, _NEVER, np.int64)
+        self.written = np.full(cells, NEVER, np.int64)
         self.reader = np.full(cells, -1, np.int32)
-        self.seen = np.full(cells, _NEVER, np.int64)
+        self.seen = np.full(cells, NEVER, np.int64)
         self.readers = np.zeros(cells, np.int8)
         self.read_by_programs = False  # whether `readers` holds _GRID anywhere
 
     def reset(self) -> None:
         """Forget everything, as a new block does with its shared memory."""
         self.writer[:] = self.reader[:] = -1
-        self.written[:] = self.seen[:] = _NEVER
+        self.written[:] = self.seen[:] = NEVER
 
     def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
         """Note that threads (by number within the block) read these cells."""
@@ -161,7 +85,7 @@ class Tracker:
             writer = self.writer[cells]
             race = self._concurrent(writer, written, threads)
             if atomic:
-                race &= (written & _ATOMIC) == 0
+                race &= (written & ATOMIC) == 0
             self._report("read after write", race, cells, threads, writer, written)
         if atomic:
             return
@@ -190,7 +114,7 @@ class Tracker:
             writer = self.writer[cells]
             race = self._concurrent(writer, written, threads) & changed()
             if atomic:
-                race &= (written & _ATOMIC) == 0
+                race &= (written & ATOMIC) == 0
             self._report("write after write", race, cells, threads, writer, written)
         if self.read_by_programs or clock.may_race(seen):
             reader, readers = self.reader[cells], self.readers[cells]
@@ -198,7 +122,7 @@ class Tracker:
             # The last reader may be this very thread, or of this warp, although it was not the only one.
             race |= (readers == _WARP) & (reader == threads) & (seen >= clock.warp[self._warps(threads)])
             race |= (readers == _BLOCK) & (reader // self.block_size == clock.program) & (seen >= clock.block)
-            race |= (readers == _GRID) & (not clock.after[: clock.program].all())
+            race |= (readers == _GRID) & bool((clock.after.until[clock.ran] < 0).any())
             if race.any():
                 self._report("write after read", race & changed(), cells, threads, reader, seen)
         self.writer[cells] = threads
@@ -236,7 +160,7 @@ class Tracker:
         programs = earlier // self.block_size
         foreign = programs != clock.program
         if foreign.any():
-            concurrent = np.where(foreign, ~clock.after[programs], concurrent)
+            concurrent = np.where(foreign, ~clock.after.covers(programs, earlier, stamp), concurrent)
         return np.asarray(concurrent & (earlier >= 0))
 
     def _remaining_readers(self, cells: Array, threads: Array) -> Array | None:
@@ -258,11 +182,11 @@ class Tracker:
         near = np.where((earlier != threads) & alive_in_warp, _WARP, _ONE)
         near = np.maximum(near, np.where((readers == _WARP) & ~alive_in_warp, _ONE, readers))
         level = np.where(alive, np.where(same_warp, near, np.maximum(readers, _BLOCK)), _ONE)
-        level = np.where(foreign & ~clock.after[programs], _GRID, level)
+        level = np.where(foreign & ~clock.after.covers(programs, earlier, stamp), _GRID, level)
         return np.where((readers == _GRID) & (earlier >= 0), _GRID, level).astype(np.int8)
 
     def _report(self, kind: str, race: Array, cells: Array, threads: Array, other: Array, stamps: Array) -> None:
         if race.any():
             first = int(np.argmax(race))
-            before = _instruction(int(stamps[first]))
+            before = instruction_of(int(stamps[first]))
             self.report(kind, int(cells[first]), int(threads[first]), int(other[first]), before, int(race.sum()))

@@ -3,9 +3,11 @@
 Threads that diverge are grouped by program counter, and the group furthest behind runs first: that joins them again
 where their paths meet, as long as what follows a branch is put behind it. Where it is not, as at the end of a rotated
 loop, a group may arrive early at an instruction that needs the others too; it waits there until they have arrived.
+In another order than the usual one, groups of a block (see `orders`) run apart in the same way, and meet where they
+have to wait for each other. Threads that read the same value in vain let others go first, then other programs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,12 +74,15 @@ class Wait:
     progress: int
     error: WaitError
 
-    def is_over(self, there: Mask, alive: Mask, progress: int) -> bool:
-        """Whether to try again: there was progress, a thread arrived, or one ended in a warp none of which waits."""
+    def is_over(self, there: Mask, alive: Mask, progress: int, *, apart: bool) -> bool:
+        """Whether to try again: there was progress, a thread arrived, or one ended in a warp none of which waits.
+
+        Threads of a warp that run apart may end before the others wait where all would have come together.
+        """
         if progress != self.progress:
             return True
         ended, waiting = (np.flatnonzero(threads) // WARP for threads in (self.alive & ~alive, self.group))
-        return bool((there != self.group).any() or (ended.size and not np.isin(ended, waiting).any()))
+        return bool((there != self.group).any() or (ended.size and (apart or not np.isin(ended, waiting).any())))
 
 
 class Schedule:
@@ -94,41 +99,72 @@ class Schedule:
         self.limit = limit
         self.steps = 0
 
-    def run(self, number: int, ctaid: tuple[int, int, int]) -> None:
-        """Run one block of the grid to its end."""
+    def twin(self) -> "Schedule":
+        """Another schedule, for another block of the same launch at the same time; they count together."""
+        schedule = Schedule(self.block.twin())
+        schedule.hits, schedule.limit = self.hits, self.limit
+        return schedule
+
+    def run(self, number: int, ctaid: tuple[int, int, int]) -> Iterator[None]:
+        """Run one block of the grid to its end; yields where all its threads wait for a value from another one."""
         block = self.block
         block.start(number, ctaid)
         try:
-            self._run()
+            yield from self._run()
             block.end()
         except PtxError as error:
             locate(error, block.program.instructions[block.pc])
             error.program = ctaid
             raise
 
-    def _run(self) -> None:
-        end = len(self.code)
-        counters = np.zeros(self.block.threads, np.int64)
+    def _run(self) -> Iterator[None]:
+        block, end = self.block, len(self.code)
+        apart = not block.order.lockstep
+        groups = block.order.groups(block.threads) if apart else None
+        counters = np.zeros(block.threads, np.int64)
         waits: dict[int, Wait] = {}
+        idle: Mask | None = None  # threads that poll in vain, until others have run
         while (alive := counters < end).any():
-            self.block.alive = alive
-            waits = {
-                pc: wait for pc, wait in waits.items() if not wait.is_over(counters == pc, alive, self.block.progress)
-            }
-            running = counters[~np.isin(counters, list(waits))]
-            pc = int(running.min(initial=end))
-            if pc >= end:  # no thread is left that could arrive
-                self.block.pc, wait = next(iter(waits.items()))
+            block.alive = alive
+            over = [
+                pc
+                for pc, wait in waits.items()
+                if wait.is_over(counters == pc, alive, block.progress, apart=apart)
+            ]
+            for pc in over[:1] if apart else over:
+                del waits[pc]
+            ready = alive & ~np.isin(counters, list(waits))
+            if not ready.any():  # no thread is left that could arrive
+                block.pc, wait = next(iter(waits.items()))
                 raise wait.error
-            behind = counters == pc
-            try:
+            if idle is not None and not (ready & ~idle).any():
+                yield
+                block.polls.forgive()
+                idle = None
+            if idle is not None:
+                ready &= ~idle
+            if apart and over:
+                pc, horizon = over[0], over[0] + 1
+                behind = counters == pc
+            else:
+                if groups is not None:
+                    ready &= groups == block.order.choose(groups[ready])
+                running = counters[ready]
+                pc = int(running.min())
                 horizon = int(running.min(initial=end, where=running > pc))
+                behind = ready & (counters == pc)
+            try:
                 self._run_group(pc, None if behind.all() else behind, horizon, counters, waits)
             except WaitError as error:
-                pc = self.block.pc
+                pc = block.pc
                 self.hits[pc] -= 1  # it did not run
                 counters[behind] = pc
-                waits[pc] = Wait(counters == pc, alive, self.block.progress, error)
+                waits[pc] = Wait(behind, alive, block.progress, error)
+            if block.polls.in_vain:
+                idle = behind if idle is None else idle | behind
+                block.polls.forgive()
+            else:
+                idle = None
 
     def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: Collection[int]) -> None:
         """Run a group of threads until it splits, ends or meets others: those ahead of it, or some that wait."""
@@ -154,6 +190,8 @@ class Schedule:
                 continue
             if mask is group or np.array_equal(self._everyone(mask), self._everyone(group)):
                 pc = bound.jump
+                if block.polls.in_vain:
+                    break
                 continue
             counters[self._everyone(group)] = pc + 1
             counters[self._everyone(mask)] = bound.jump

@@ -1,6 +1,7 @@
 """Instructions that reach memory: loads, stores, asynchronous copies and atomics."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,6 +33,28 @@ def _elements(instruction: Instruction, operand: Operand) -> list[Operand]:
     return elements
 
 
+@dataclass(frozen=True)
+class Semantics:
+    """What an access promises beyond its value: whether it is strong, and acquires or releases for other programs.
+
+    A volatile access is a relaxed one. Semantics that reach only the block order nothing between programs.
+    """
+
+    strong: bool
+    acquire: bool
+    release: bool
+
+
+def _semantics(instruction: Instruction, memory: Memory) -> Semantics:
+    modifiers = set(parts(instruction)) if memory.name == "global" else set()
+    wide = "cta" not in modifiers
+    return Semantics(
+        strong=bool(modifiers & {"volatile", "relaxed", "acquire", "release", "acq_rel"}),
+        acquire=wide and bool(modifiers & {"acquire", "acq_rel"}),
+        release=wide and bool(modifiers & {"release", "acq_rel"}),
+    )
+
+
 def spread(values: Array, threads: Array, count: int) -> Array:
     """An array with one value per thread, from the values of some of them; the others get zeros."""
     if len(threads) == count:
@@ -48,10 +71,15 @@ def _load(instruction: Instruction, block: Block) -> Step:
     locate = block.address(instruction.operands[1])
     writers = [block.destination(target, kind) for target in targets]
     written = block.names(*targets)
+    semantics = _semantics(instruction, memory)
 
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
-        values = memory.load(addresses, width, count, threads, block.pc)
+        values = memory.load(addresses, width, count, threads, block.pc, strong=semantics.strong)
+        if semantics.strong:
+            block.clock.synchronize(addresses, threads, acquire=semantics.acquire, release=False, write=False)
+        if memory.name == "global":
+            block.polls.note(block.pc, addresses, *values, strong=semantics.strong)
         for write, value in zip(writers, values, strict=True):
             write(spread(value.view(DTYPES[kind]), threads, block.threads), mask)
         for name in written:
@@ -110,6 +138,7 @@ def _store(instruction: Instruction, block: Block) -> Step:
     sources = [block.source(operand, kind) for operand in given]
     names = [block.names(operand) for operand in given]
     everything = [name for part in names for name in part]
+    semantics = _semantics(instruction, memory)
 
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
@@ -119,7 +148,13 @@ def _store(instruction: Instruction, block: Block) -> Step:
                 block.require(everything, mask, "a value stored to global memory", size=width)
             unknown = [block.unknown_bytes(part[0], width)[threads] if part else None for part in names]
             values = [_poisoned(value, where) for value, where in zip(values, unknown, strict=True)]
-        memory.store(addresses, width, [np.ascontiguousarray(value) for value in values], threads, block.pc)
+        if not block.order.lockstep:
+            turn = block.order.arrange(len(threads))
+            threads, addresses, values = threads[turn], addresses[turn], [value[turn] for value in values]
+        elements = [np.ascontiguousarray(value) for value in values]
+        memory.store(addresses, width, elements, threads, block.pc, strong=semantics.strong)
+        if semantics.strong:
+            block.clock.synchronize(addresses, threads, acquire=False, release=semantics.release, read=False)
         if isinstance(memory, LocalMemory):
             nothing = np.zeros((len(threads), width), np.bool_)
             bytes_ = [block.unknown_bytes(part[0], width)[threads] if part else nothing for part in names]
@@ -224,7 +259,7 @@ _ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
 
 
 def _atomic(instruction: Instruction, block: Block) -> Step:
-    """An atomic: one thread after another in the order of their numbers, so that results repeat exactly."""
+    """An atomic: one thread after another in the order of the launch, so that results repeat exactly."""
     modifiers = parts(instruction)
     kind = modifiers[-1]
     name = next(part for part in modifiers if part in _ATOMICS)
@@ -238,12 +273,13 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
     combine = _combine(name, kind, flushes=kind == "f32" and name == "add" and memory.name == "global")
     writers = [block.destination(target, kind) for target in targets]
     names, written = block.names(*flatten(operands[1:])), block.names(*targets)
-    # Semantics that reach only the block order nothing between programs.
-    wide = memory.name == "global" and "cta" not in modifiers
-    acquire, release = (wide and bool({part, "acq_rel"} & set(modifiers)) for part in ("acquire", "release"))
+    semantics = _semantics(instruction, memory)
 
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
+        if not block.order.lockstep:
+            turn = block.order.arrange(len(threads))
+            threads, addresses = threads[turn], addresses[turn]
         block.require(names, mask, "an operand of an atomic")
         where = memory.offsets(addresses, width * count, threads, write=True)
         memory.note_atomic(where, width * count, threads, block.pc)
@@ -258,8 +294,9 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
                 )
             if writers:
                 writers[i](old, mask)
-        if acquire or release:
-            block.clock.synchronize(where, acquire=acquire, release=release)
+                block.polls.note(block.pc, addresses, old, strong=True)
+        if memory.name == "global":
+            block.clock.synchronize(addresses, threads, acquire=semantics.acquire, release=semantics.release)
         for register in written:
             block.mark_written(register, mask)
 
@@ -282,9 +319,11 @@ _BITS = "{and,or,xor,exch,cas}.{b32,b64}"
 TABLE: dict[str, Binder] = {
     f"ld.param[.{{v2,v4}}].{_TYPES}": _load_parameter,
     f"st.param[.{{v2,v4}}].{_TYPES}": _store,
-    f"ld[.volatile].global{_CACHE}[.nc]{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _load,
+    f"ld.{{relaxed,acquire}}.{{cta,gpu,sys}}.global{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _load,
+    f"ld[.{{weak,volatile}}].global{_CACHE}[.nc]{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _load,
     f"ld[.volatile].{{{_SHARED},local}}[.{{v2,v4}}].{_TYPES}": _load,
-    f"st[.volatile].global{_CACHE}{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _store,
+    f"st.{{relaxed,release}}.{{cta,gpu,sys}}.global{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _store,
+    f"st[.{{weak,volatile}}].global{_CACHE}{_EVICTION}[.{{v2,v4,v8}}].{_TYPES}": _store,
     f"st[.volatile].{{{_SHARED},local}}[.{{v2,v4}}].{_TYPES}": _store,
     f"cp.async.{{ca,cg}}.{_SHARED}.global[.L2::cache_hint][.L2::{{64B,128B,256B}}]": _copy,
     "cp.async.commit_group": _commit,
