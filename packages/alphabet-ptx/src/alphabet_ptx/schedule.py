@@ -127,9 +127,7 @@ class Schedule:
         while (alive := counters < end).any():
             block.alive = alive
             over = [
-                pc
-                for pc, wait in waits.items()
-                if wait.is_over(counters == pc, alive, block.progress, apart=apart)
+                pc for pc, wait in waits.items() if wait.is_over(counters == pc, alive, block.progress, apart=apart)
             ]
             for pc in over[:1] if apart else over:
                 del waits[pc]
