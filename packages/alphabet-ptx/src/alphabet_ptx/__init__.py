@@ -3,6 +3,7 @@
 compiling     compile_kernel: a Triton kernel as PTX and machine code
 resources     resources: registers, stack, spills, shared memory, instruction mix
 execution     execute: run the PTX on the CPU, and report
+reruns        outputs_differ: whether another order changes results
 driver        ptx_device: a block in which kernel[grid](...) runs as on a GPU
 launcher      arguments of such a call as parameters            launches     what a device did
 torch_cuda    what is asked of torch.cuda, answered inside      verdicts     which findings make a kernel wrong
@@ -14,7 +15,11 @@ The machine:
 parse         PTX text as a program                             machine      a block and its registers
 schedule      which threads run which instruction next          memory       bytes with bounds, guard zones, copies
 races         unordered accesses to the same bytes              operands     constants and special registers
-rounding      fused and directed rounding, bfloat16, tf32       datatypes    the types of PTX in numpy
+clock         what happened before what                         grid         the programs, and those that wait for others
+modes         order and rounding of a launch                    orders       which programs, warps and threads run first
+polls         loops that wait for a value                       datatypes    the types of PTX in numpy
+rounding      fused and directed rounding, bfloat16, tf32       approximations  how wrong approximate instructions may be
+tensorcores   how the sums of tensor cores are cut off
 
 Its instructions, one table, in `instructions`:
 elementwise   what they share                                   integers     integers and bits
@@ -29,6 +34,7 @@ from alphabet_ptx.errors import PtxError, Source
 from alphabet_ptx.execution import Report, execute, list_unknown
 from alphabet_ptx.launches import DeviceReport, Launch
 from alphabet_ptx.races import Race
+from alphabet_ptx.reruns import compare_orders, outputs_differ
 from alphabet_ptx.resources import Resources, resources
 
 __all__ = [
@@ -42,10 +48,12 @@ __all__ = [
     "Resources",
     "Source",
     "activate",
+    "compare_orders",
     "compile_kernel",
     "deactivate",
     "execute",
     "list_unknown",
+    "outputs_differ",
     "ptx_device",
     "resources",
 ]

@@ -58,6 +58,8 @@ def execute(
     strict: bool = False,
     limit: int = STEP_LIMIT,
     order: str | int = "ascending",
+    rounding: str = "ideal",
+    seed: int = 0,
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
@@ -66,7 +68,9 @@ def execute(
     the arrays as they were. Races are reported, or raised if `strict`. PTX text needs `shared`, the bytes of dynamic
     shared memory, if it uses any. A kernel that takes more than `limit` steps raises `PtxError`, too.
     `order` is "ascending", "descending" or a seed: which programs, warps and threads run first; see `orders`.
+    `rounding` "worst" makes approximate instructions and sums of tensor cores as wrong as they may be; see `modes`.
     """
+    mode = Mode(order, rounding, seed)
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
     with _without_collection():
         program = parse(ptx)
@@ -90,7 +94,7 @@ def execute(
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
     if not isinstance(kernel, str) and kernel.scratch:
         arrays[SCRATCH] = np.full(kernel.scratch * int(np.prod(sizes)), POISON, np.uint8)
-    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=Mode(order))
+    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=mode)
 
 
 def run(

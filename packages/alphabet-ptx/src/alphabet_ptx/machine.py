@@ -82,6 +82,7 @@ class Block(Knowledge):
         self.races: dict[tuple[str, str, int, int], Race] = {}
         self.strict = False
         self.units: dict[type[Unit], Unit] = {}
+        self.mode = USUAL
         self.order = Order()
         self.polls = Polls()
         self._allocate_registers()
@@ -108,7 +109,7 @@ class Block(Knowledge):
         for variable in self.addressed:
             self.memory.fill(variable.name, parameters[variable.name])
         self.strict = strict
-        self.order = Order(mode.order)
+        self.mode, self.order = mode, Order(mode.order)
         self.races = {}
         self.clock = Clock(self.warps, int(np.prod(grid)))
         for axis, programs in zip("xyz", grid, strict=True):
@@ -122,10 +123,10 @@ class Block(Knowledge):
 
     def twin(self) -> "Block":
         """Another block of the same launch, to run at the same time: global memory is common, the rest its own."""
-        twin = Block(
-            self.program, self.symbols, shared=self.shared.size, local=self.local.size, memory=self.memory
-        )  # fmt: skip
-        twin.parameters, twin.strict, twin.order = self.parameters, self.strict, self.order
+        shared, local = self.shared.size, self.local.size
+        twin = Block(self.program, self.symbols, shared=shared, local=local, memory=self.memory)
+        twin.parameters, twin.strict = self.parameters, self.strict
+        twin.mode, twin.order = self.mode, self.order
         twin.clock, twin.races = self.clock, self.races
         for axis in "xyz":
             twin.special[f"%nctaid.{axis}"][:] = self.special[f"%nctaid.{axis}"]

@@ -18,6 +18,7 @@ from alphabet_ptx.fp8 import decode_fp8
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.parse import Instruction, Operand
 from alphabet_ptx.rounding import decode_bf16, truncate_tf32
+from alphabet_ptx.tensorcores import add_products
 
 _GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
 
@@ -115,7 +116,7 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
             gather(registers, index, part)
             for registers, index, part in zip(sources, indices, (*factors, result), strict=True)
         )
-        product = round_sum(a @ b + c, result, saturates=saturates)
+        product = round_sum(sum_products(a, b, c, factors[0], result, block), result, saturates=saturates)
         elements = product[:, layouts[2].rows, layouts[2].columns].swapaxes(1, 2)  # (warps, lanes, elements)
         words = np.ascontiguousarray(elements).reshape(block.threads, -1).view(DTYPES[register_kinds[2]])
         for i, write in enumerate(writers):
@@ -129,6 +130,13 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
             block.mark_written(name, mask, unknown[:, rows, columns].any(axis=1).ravel(), cause)
 
     return step
+
+
+def sum_products(a: Array, b: Array, c: Array, kind: str, result: str, block: Block) -> Array:
+    """The product a b + c in float64, or in a pessimistic launch as a GPU's tensor cores cut it off on the way."""
+    if block.mode.pessimistic:
+        return add_products(a, b, c, kind=kind, result=result, target=block.program.target)
+    return np.asarray(a @ b + c)
 
 
 def round_sum(total: Array, result: str, *, saturates: bool) -> Array:

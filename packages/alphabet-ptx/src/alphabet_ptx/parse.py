@@ -101,6 +101,7 @@ class Program:
     registers: dict[str, str] = field(default_factory=dict)
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    target: int = 0  # 89 for sm_89
 
     @cached_property
     def written(self) -> set[str]:
@@ -116,6 +117,7 @@ _VARIABLE = re.compile(
     r"\.(shared|global|const|local|param)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(\[(\d*)\])?\s*(?:=\s*\{([^}]*)\})?\s*;"
 )
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _TOKEN = re.compile(
     r"""
     (?P<blank>\s+)
@@ -147,6 +149,7 @@ def parse(ptx: str) -> Program:
     program = Program(
         name=entry[1],
         threads=(x, y, z),
+        target=int(target[1]) if (target := _TARGET.search(ptx)) else 0,
         parameters=[_parse_parameter(found) for found in _PARAMETER.finditer(entry[2] or "")],
         variables=[
             _parse_variable(found)

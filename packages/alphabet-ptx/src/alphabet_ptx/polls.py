@@ -5,7 +5,7 @@ from alphabet_ptx.datatypes import Array
 # So many equal results in a row are taken for waiting. A wrong guess does no harm: another program runs for a while.
 # Weak reads are repeated for other reasons, too.
 PATIENCE = 32
-WEAK_PATIENCE = 4096
+WEAK_PATIENCE = 512
 
 
 class Polls:

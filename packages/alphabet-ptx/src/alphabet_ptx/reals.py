@@ -2,17 +2,18 @@
 
 Those that PTX defines by IEEE rounding (`.rn`, `.rz`, ...) are exact to the bit, except that a NaN is any NaN. Those
 that PTX calls approximate (`.approx`, `.full`) are computed in float64 and rounded once: a GPU may be off by the few
-last places that the PTX manual allows, so compare such results with a tolerance.
+last places that the PTX manual allows, so compare such results with a tolerance; see `approximations`.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+from alphabet_ptx.approximations import approximate
 from alphabet_ptx.datatypes import Array
 from alphabet_ptx.elementwise import Operation, elementwise, parts
 from alphabet_ptx.errors import PtxError
-from alphabet_ptx.machine import Binder
+from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.parse import Instruction
 from alphabet_ptx.rounding import (
     add_directed,
@@ -71,7 +72,20 @@ def _rounded(exact: Function, plain: Function, sources: int = 2) -> Binder:
 
 
 def _approximate(compute: Function, sources: int = 1) -> Binder:
-    return _real(lambda *values: compute(*(value.astype(np.float64) for value in values)).astype(np.float32), sources)
+    """An approximate function: rounded once, or in a pessimistic launch as far off as the manual allows."""
+
+    def bind_instruction(instruction: Instruction, block: Block) -> Step:
+        name = ".".join(parts(instruction)[:2])
+
+        def function(*values: Array) -> Array:
+            exact = compute(*(value.astype(np.float64) for value in values))
+            if block.mode.pessimistic:
+                return approximate(name, exact, values, block.mode.seed)
+            return np.asarray(exact.astype(np.float32))
+
+        return _real(function, sources)(instruction, block)
+
+    return bind_instruction
 
 
 def _gross(compute: Function) -> Binder:

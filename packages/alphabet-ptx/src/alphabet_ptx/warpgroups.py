@@ -15,7 +15,7 @@ from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
-from alphabet_ptx.matrices import fragments, round_sum, values_of
+from alphabet_ptx.matrices import fragments, round_sum, sum_products, values_of
 from alphabet_ptx.parse import Instruction, Vector
 from alphabet_ptx.proxies import AsyncProxy, Reading
 from alphabet_ptx.tiles import GROUP, Descriptor, accumulator, assemble
@@ -269,7 +269,8 @@ class Multiply:
 
     def _multiply(self, a: Array, b: Array, c: Array) -> Array:
         """The bits of the registers of a b + c."""
-        total = (a * self.signs[0]) @ (b * self.signs[1]).T + c
+        factors = (a * self.signs[0], (b * self.signs[1]).T)
+        total = sum_products(*factors, c, self.shape.kinds[0], self.shape.result, self.block)
         rounded = round_sum(total, self.shape.result, saturates=self.shape.saturates)
         layout = accumulator(self.shape.n)
         elements = rounded[layout.rows, layout.columns].T  # (threads, elements)
