@@ -63,22 +63,24 @@ class AsyncProxy(Unit):
 
     def read(self, addresses: Array, threads: Array) -> Reading:
         """Start to read chunks on behalf of these threads, one for each address."""
-        words = np.stack(self.memory.load(addresses, 4, 4, threads, self.block.pc), axis=1)
+        where = self.memory.offsets(addresses, CHUNK, threads, write=False)
+        words = self.memory.views[4][(where // 4)[:, None] + np.arange(4)]
         cells, readers = self._cells(addresses, threads)
-        self._require_fence(cells, readers)
+        self.tracker.read(cells, readers, self.block.pc, asynchronous=True)
+        self.tracker.check_fenced(cells, readers, self._limits, write=False)
         return Reading(addresses, threads, words, self.tracker.written[cells])
 
     def finish(self, reading: Reading) -> None:
         """End a reading that was waited for: report bytes that were written meanwhile."""
         cells, readers = self._cells(reading.addresses, reading.threads)
         self.tracker.check_unwritten(cells, readers, reading.written)
-        self.tracker.read(cells, readers, self.block.pc)
+        self.tracker.read(cells, readers, self.block.pc, asynchronous=True)
 
     def write_later(self, addresses: Array, threads: Array) -> None:
         """Start to write chunks, which hold NaN until their data arrives."""
         cells, writers = self._cells(addresses, threads)
         self.memory.offsets(addresses, CHUNK, threads, write=True)
-        self._require_fence(cells, writers)
+        self.tracker.check_fenced(cells, writers, self._limits, write=True)
         self.block.clock.tick()  # so that no other write has its stamp
         nothing = np.full(len(addresses), np.iinfo(np.uint32).max, np.uint32)
         self.memory.store(addresses, 4, [nothing] * 4, threads, self.block.pc)
@@ -92,9 +94,8 @@ class AsyncProxy(Unit):
     def _cells(self, addresses: Array, threads: Array) -> tuple[Array, Array]:
         return self.memory.cells_of(addresses, CHUNK, threads)
 
-    def _require_fence(self, cells: Array, threads: Array) -> None:
-        written, writer = self.tracker.written[cells], self.tracker.writer[cells]
-        thread = writer % self.tracker.block_size % self.block.threads
-        limit = np.maximum(self.fenced[thread], self.fenced_warps[thread // WARP])
-        hidden = (writer >= 0) & (written >= np.maximum(limit, self.fenced_block))
-        self.tracker.report_unfenced(hidden, cells, threads)
+    def _limits(self, numbers: Array) -> Array:
+        """The stamps before which accesses of threads, by their numbers in the grid, are fenced."""
+        threads = numbers % self.tracker.block_size % self.block.threads
+        own = np.maximum(self.fenced[threads], self.fenced_warps[threads // WARP])
+        return np.asarray(np.maximum(own, self.fenced_block))

@@ -20,6 +20,7 @@ from alphabet_ptx.errors import Source
 _ONE, _WARP, _BLOCK, _GRID = range(4)
 # Races of asynchronous units; `proxies` says what orders them.
 UNFENCED = "asynchronous access after write"
+UNFENCED_READ = "asynchronous write after read"
 OVERWRITTEN = "write during asynchronous read"
 
 
@@ -42,7 +43,9 @@ class Race:
     @property
     def missing(self) -> str:
         """What would have put the two accesses in order."""
-        return {UNFENCED: "fence.proxy.async", OVERWRITTEN: "wait"}.get(self.kind, "barrier")
+        return {UNFENCED: "fence.proxy.async", UNFENCED_READ: "fence.proxy.async", OVERWRITTEN: "wait"}.get(
+            self.kind, "barrier"
+        )
 
     def __str__(self) -> str:
         here = f"line {self.line} `{self.instruction}`" + (f" ({self.source})" if self.source else "")
@@ -76,8 +79,8 @@ class Tracker:
         self.writer[:] = self.reader[:] = -1
         self.written[:] = self.seen[:] = NEVER
 
-    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
-        """Note that threads (by number within the block) read these cells."""
+    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False, asynchronous: bool = False) -> None:
+        """Note that threads (by number within the block), or units on their behalf, read these cells."""
         clock = self.clock
         threads = threads + clock.program * self.block_size
         written = self.written[cells]
@@ -91,7 +94,7 @@ class Tracker:
             return
         readers = self._remaining_readers(cells, threads)
         self.reader[cells] = threads
-        self.seen[cells] = clock.now + 2 * pc
+        self.seen[cells] = clock.now + 2 * pc + asynchronous
         last = self.reader[cells]  # of several threads that read one cell in this very step
         if (last != threads).any():
             together = np.where(last == threads, _ONE, np.where(last // WARP == threads // WARP, _WARP, _BLOCK))
@@ -139,10 +142,18 @@ class Tracker:
         now = self.written[cells]
         self._report(OVERWRITTEN, now != written, cells, threads, self.writer[cells], now)
 
-    def report_unfenced(self, hidden: Array, cells: Array, threads: Array) -> None:
-        """Report cells whose last write is hidden from the threads' asynchronous units."""
+    def check_fenced(self, cells: Array, threads: Array, fenced: Callable[[Array], Array], *, write: bool) -> None:
+        """Report cells that threads wrote, or read if they are to be written, without a fence before this access.
+
+        `fenced` maps threads to the stamps before which their accesses are fenced.
+        """
         threads = threads + self.clock.program * self.block_size
-        self._report(UNFENCED, hidden, cells, threads, self.writer[cells], self.written[cells])
+        writer, written = self.writer[cells], self.written[cells]
+        self._report(UNFENCED, (writer >= 0) & (written >= fenced(writer)), cells, threads, writer, written)
+        if write:
+            reader, seen = self.reader[cells], self.seen[cells]
+            hidden = (reader >= 0) & (seen >= fenced(reader)) & (seen % 2 == 0)  # odd: by a unit
+            self._report(UNFENCED_READ, hidden, cells, threads, reader, seen)
 
     def settle(self, cells: Array) -> None:
         """Forget who wrote these cells: all that access them have waited for it. When it was is kept."""

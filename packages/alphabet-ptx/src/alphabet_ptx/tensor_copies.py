@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alphabet_ptx.datatypes import Array, Mask, unsigned
+from alphabet_ptx.datatypes import DTYPES, Array, Mask, size_of, unsigned
 from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
@@ -20,17 +20,23 @@ from alphabet_ptx.parse import Address, Instruction, Operand
 from alphabet_ptx.proxies import CHUNK, AsyncProxy, Reading
 from alphabet_ptx.tensormaps import TensorMap, TensorMaps
 from alphabet_ptx.tiles import swizzle
+from alphabet_ptx.transfers import combine_atomically
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a copy moves: elements of `size` bytes in global memory, which of them exist, chunks in shared memory."""
+    """What a copy moves: elements in global memory, which of them exist, their type; chunks in shared memory."""
 
     addresses: Array
     inside: Array
-    size: int
+    kind: str
     chunks: Array
     fill: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of an element."""
+        return size_of(self.kind)
 
 
 @dataclass
@@ -90,13 +96,29 @@ class BulkCopies(Unit):
         reading = self.proxy.read(piece.chunks, np.full(len(piece.chunks), thread))
         elements = np.ascontiguousarray(reading.words).reshape(-1).view(unsigned(piece.size))[piece.inside]
         wanted = piece.addresses[piece.inside]
-        places, view = np.zeros(0, np.int64), memory.views[piece.size]
+        places, view = np.zeros(0, np.intp), memory.views[piece.size]
         if len(wanted):
             threads = np.full(len(wanted), thread)
             memory.store(wanted, piece.size, [elements], threads, block.pc)
             places = memory.offsets(wanted, piece.size, threads, write=True) // piece.size
             view[places] = np.iinfo(view.dtype).max
         self.stores.append(Store(thread, int(self.committed[thread]), reading, view, places, elements))
+
+    def reduce(self, piece: Piece, name: str, thread: int) -> None:
+        """Start a copy that is combined with what is in global memory, element by element, as an atomic does."""
+        memory = self.block.memory
+        reading = self.proxy.read(piece.chunks, np.full(len(piece.chunks), thread))
+        elements = np.ascontiguousarray(reading.words).reshape(-1).view(DTYPES[piece.kind])[piece.inside]
+        nowhere = np.zeros(0, np.intp)
+        if len(elements):
+            wanted = piece.addresses[piece.inside]
+            threads = np.full(len(wanted), thread)
+            where = memory.offsets(wanted, piece.size, threads, write=True)
+            memory.note_atomic(where, piece.size, threads, self.block.pc)
+            view = memory.views[piece.size].view(DTYPES[piece.kind])
+            places = where // piece.size
+            view[places] = combine_atomically(name, piece.kind, flushes=False)(view[places], elements, elements)
+        self.stores.append(Store(thread, int(self.committed[thread]), reading, memory.views[1], nowhere, nowhere))
 
     def wait(self, threads: Array, remaining: int, *, only_read: bool) -> None:
         """Let all groups of these threads end except the last `remaining`, or let them end only to read."""
@@ -145,7 +167,7 @@ def _locate_box(
 def _box(tensor: TensorMap, corner: list[int], place: int) -> Piece:
     addresses, inside = tensor.locate(corner)
     chunks = swizzle(place + np.arange(0, len(addresses) * tensor.size, CHUNK), tensor.width)
-    return Piece(addresses, inside, tensor.size, chunks, np.iinfo(unsigned(tensor.size)).max if tensor.fill else 0)
+    return Piece(addresses, inside, tensor.kind, chunks, np.iinfo(unsigned(tensor.size)).max if tensor.fill else 0)
 
 
 def _locate_bytes(
@@ -166,7 +188,7 @@ def _locate_bytes(
             if total % CHUNK:
                 raise PtxError(f"{instruction.opcode} copies multiples of 16 bytes; found {total}", thread=thread)
             words = address + np.arange(0, total, 4)
-            piece = Piece(words, np.ones(len(words), np.bool_), 4, place + np.arange(0, total, CHUNK))
+            piece = Piece(words, np.ones(len(words), np.bool_), "b32", place + np.arange(0, total, CHUNK))
             found.append((thread, piece))
         return found
 
@@ -203,6 +225,22 @@ def _copy(instruction: Instruction, block: Block) -> Step:
     return step
 
 
+def _reduce(instruction: Instruction, block: Block) -> Step:
+    """cp.reduce.async.bulk.tensor: a copy to global memory that adds, or takes the least, and so on."""
+    target, origin, *rest = instruction.operands
+    if len(rest) != ("cache_hint" in instruction.opcode):
+        raise PtxError(f"{instruction.opcode} with these operands is not covered")
+    name = next(part for part in parts(instruction) if part in _REDUCTIONS)
+    find = _locate_box(instruction, block, target, origin)
+    copies = block.unit(BulkCopies)
+
+    def step(mask: Mask | None) -> None:
+        for thread, piece in find(mask):
+            copies.reduce(piece, name, thread)
+
+    return step
+
+
 def _commit(_: Instruction, block: Block) -> Step:
     copies = block.unit(BulkCopies)
 
@@ -224,6 +262,7 @@ def _wait(instruction: Instruction, block: Block) -> Step:
     return step
 
 
+_REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 _SHARED = "shared::{cta,cluster}"
 _HINT = "[.L2::cache_hint]"
 _TENSOR = "cp.async.bulk.tensor.{1d,2d,3d,4d,5d}"
@@ -231,6 +270,8 @@ _TENSOR = "cp.async.bulk.tensor.{1d,2d,3d,4d,5d}"
 TABLE: dict[str, Binder] = {
     f"{_TENSOR}.{_SHARED}.global[.tile].mbarrier::complete_tx::bytes{_HINT}": _copy,
     f"{_TENSOR}.global.shared::cta[.tile].bulk_group{_HINT}": _copy,
+    f"cp.reduce.async.bulk.tensor.{{1d,2d,3d,4d,5d}}.global.shared::cta.{{{','.join(_REDUCTIONS)}}}[.tile].bulk_group"
+    f"{_HINT}": _reduce,
     f"cp.async.bulk.{_SHARED}.global.mbarrier::complete_tx::bytes{_HINT}": _copy,
     f"cp.async.bulk.global.shared::cta.bulk_group{_HINT}": _copy,
     "cp.async.bulk.commit_group": _commit,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alphabet_ptx.collectives import active_warps
-from alphabet_ptx.datatypes import WARP, Array, Mask
+from alphabet_ptx.datatypes import WARP, Array, Mask, size_of
 from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
@@ -38,13 +38,6 @@ _FIELDS = {
 _INDEXED = ("global_dim", "box_dim", "element_stride", "global_stride")
 # The element types by their numbers in tensormap.replace.
 ELEMENTS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "tf32", "tf32")
-_SIZES = dict(
-    zip(
-        ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"),
-        (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4),
-        strict=True,
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ class TensorMap:
     @property
     def size(self) -> int:
         """The bytes of an element."""
-        return _SIZES[self.kind]
+        return size_of(self.kind)
 
     @property
     def width(self) -> int:

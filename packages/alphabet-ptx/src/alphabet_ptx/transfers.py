@@ -234,7 +234,7 @@ def _wait(instruction: Instruction, block: Block) -> Step:
     return step
 
 
-def _combine(name: str, kind: str, flushes: bool) -> Callable[[Array, Array, Array], Array]:
+def combine_atomically(name: str, kind: str, flushes: bool) -> Callable[[Array, Array, Array], Array]:
     """What an atomic stores: a function of the old value, the operand, and for cas the value to be stored."""
     if name == "cas":
         return lambda old, value, new: np.where(old == value, new, old)
@@ -270,7 +270,7 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
     values = [block.source(operand, kind) for operand in _elements(instruction, operands[1])]
     replacements = [block.source(operands[2], kind)] if name == "cas" else values
     # Float32 sums in global memory flush subnormal numbers; in shared memory they do not.
-    combine = _combine(name, kind, flushes=kind == "f32" and name == "add" and memory.name == "global")
+    combine = combine_atomically(name, kind, flushes=kind == "f32" and name == "add" and memory.name == "global")
     writers = [block.destination(target, kind) for target in targets]
     names, written = block.names(*flatten(operands[1:])), block.names(*targets)
     semantics = _semantics(instruction, memory)
