@@ -202,15 +202,15 @@ def _wait(instruction: Instruction, block: Block) -> Step:
     return step
 
 
-_SHARED = "[.shared[::cta]].b64"
-_ORDER = "[.{release,relaxed}][.{cta,cluster}]"
+_SHARED = ".shared[::cta].b64"
+_ORDER = "[.{release,relaxed}.{cta,cluster}]"
 
 TABLE: dict[str, Binder] = {
     f"mbarrier.init{_SHARED}": _change(Barriers.initialise, atomic=False),
     f"mbarrier.inval{_SHARED}": _change(Barriers.invalidate, atomic=False),
     f"mbarrier.arrive{_ORDER}{_SHARED}": _change(Barriers.arrive, 1),
     f"mbarrier.arrive.expect_tx{_ORDER}{_SHARED}": _change(Barriers.expect_and_arrive),
-    f"mbarrier.expect_tx[.relaxed][.{{cta,cluster}}]{_SHARED}": _change(Barriers.expect),
-    f"mbarrier.complete_tx[.relaxed][.{{cta,cluster}}]{_SHARED}": _change(Barriers.complete),
-    f"mbarrier.{{test_wait,try_wait}}[.parity][.{{acquire,relaxed}}][.{{cta,cluster}}]{_SHARED}": _wait,
+    f"mbarrier.expect_tx[.relaxed.{{cta,cluster}}]{_SHARED}": _change(Barriers.expect),
+    f"mbarrier.complete_tx[.relaxed.{{cta,cluster}}]{_SHARED}": _change(Barriers.complete),
+    f"mbarrier.{{test_wait,try_wait}}[.parity][.{{acquire,relaxed}}.{{cta,cluster}}]{_SHARED}": _wait,
 }

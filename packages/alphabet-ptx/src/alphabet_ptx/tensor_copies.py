@@ -268,9 +268,9 @@ _HINT = "[.L2::cache_hint]"
 _TENSOR = "cp.async.bulk.tensor.{1d,2d,3d,4d,5d}"
 
 TABLE: dict[str, Binder] = {
-    f"{_TENSOR}.{_SHARED}.global[.tile].mbarrier::complete_tx::bytes{_HINT}": _copy,
-    f"{_TENSOR}.global.shared::cta[.tile].bulk_group{_HINT}": _copy,
-    f"cp.reduce.async.bulk.tensor.{{1d,2d,3d,4d,5d}}.global.shared::cta.{{{','.join(_REDUCTIONS)}}}[.tile].bulk_group"
+    f"{_TENSOR}.{_SHARED}.global.mbarrier::complete_tx::bytes{_HINT}": _copy,
+    f"{_TENSOR}.global.shared::cta.bulk_group{_HINT}": _copy,
+    f"cp.reduce.async.bulk.tensor.{{1d,2d,3d,4d,5d}}.global.shared::cta.{{{','.join(_REDUCTIONS)}}}.bulk_group"
     f"{_HINT}": _reduce,
     f"cp.async.bulk.{_SHARED}.global.mbarrier::complete_tx::bytes{_HINT}": _copy,
     f"cp.async.bulk.global.shared::cta.bulk_group{_HINT}": _copy,
