@@ -35,6 +35,12 @@ def copy_kernel(x, out, BLOCK: tl.constexpr):
     tl.store(out + i, tl.load(x + i))
 
 
+@triton.jit
+def hinted_kernel(x, out, start, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + tl.multiple_of(start, 16) + i))
+
+
 def shift(barrier):
     x, scratch, out = torch.arange(200.0), torch.zeros(200), torch.zeros(200)
     shift_kernel[(1,)](x, scratch, out, 200, BARRIER=barrier, BLOCK=256)
@@ -71,13 +77,7 @@ def test_caught_fault():
 
 @pytest.mark.ptx
 def test_misaligned():
-    @triton.jit
-    def hinted_kernel(x, out, BLOCK: tl.constexpr):
-        i = tl.arange(0, BLOCK)
-        tl.store(out + i, tl.load(tl.multiple_of(x, 16) + i))
-
-    x = torch.zeros(513)
-    hinted_kernel[(1,)](x[1:], torch.zeros(512), BLOCK=512)
+    hinted_kernel[(1,)](torch.zeros(514), torch.zeros(512), 2, BLOCK=512)
 
 @pytest.mark.ptx
 def test_nobody_wrote():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from alphabet_ptx import unwritten
 from alphabet_ptx.datatypes import Array, size_of
 from alphabet_ptx.descriptors import Mapped
 from alphabet_ptx.errors import PtxError
@@ -29,6 +30,8 @@ ELEMENTS = {
     "fp32": "float32",
     "fp64": "float64",
 }
+# To how many bytes addresses keep their alignment: what Triton looks at when it specializes a launch.
+ALIGNMENT = 16
 # Triton appends pointers to scratch memory: the first to that of the grid, for tensor descriptors; the second, which
 # profilers use, is never followed.
 SCRATCH_POINTERS = 2
@@ -81,7 +84,7 @@ def as_array(name: str, value: object, kind: str | None) -> Array | None:
 def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Placed]:
     """Copy the arrays of a launch into global memory; returns where each of them lies there.
 
-    Arrays that overlap in the caller's memory overlap here, too.
+    Arrays that overlap in the caller's memory overlap here, too, and are aligned as they are there.
     """
     spans = sorted((_address(array), _address(array) + array.nbytes, name) for name, array in arrays.items())
     groups: list[tuple[int, int, list[str]]] = []
@@ -92,7 +95,7 @@ def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Plac
         else:
             groups.append((start, end, [name]))
     pieces = [
-        (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names))
+        (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names), start % ALIGNMENT)
         for start, end, names in groups
     ]
     placed = {}
@@ -100,7 +103,11 @@ def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Plac
         for name in names:
             array = arrays[name]
             offset = piece.start + _address(array) - start
-            memory.bytes[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+            octets = memory.bytes[offset : offset + array.nbytes]
+            octets[:] = array.reshape(-1).view(np.uint8)
+            unknown = unwritten.find(octets, _address(array))
+            if unknown is not None:
+                memory.forget(offset, unknown)
             placed[name] = Placed(array, offset)
     return placed
 

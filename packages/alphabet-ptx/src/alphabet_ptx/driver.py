@@ -16,6 +16,7 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import STEP_LIMIT
 from alphabet_ptx.launcher import Launcher
 from alphabet_ptx.launches import DeviceReport
+from alphabet_ptx.modes import Mode
 from alphabet_ptx.resources import read_usage
 from alphabet_ptx.torch_cuda import answer_as_cuda
 
@@ -28,10 +29,11 @@ class PtxDevice:
     """A device of one architecture, and what happened on it.
 
     report: every launch. strict: races raise. limit: steps after which a launch counts as endless. autotune: "first"
-    takes the first configuration that compiles and fits, "all" executes every one, and then takes the first.
+    takes the first configuration that compiles and fits, "all" executes every one, and then takes the first. rerun: a
+    launch with races is repeated in other orders, to see whether they matter. mode: order and rounding.
     """
 
-    def __init__(self, arch: str, *, strict: bool, limit: int, autotune: str) -> None:
+    def __init__(self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, mode: Mode) -> None:
         found = re.fullmatch(r"sm_(\d+)a?", arch)
         if found is None or int(found[1]) not in SHARED_MEMORY:
             known = ", ".join(f"sm_{number}" for number in SHARED_MEMORY)
@@ -43,6 +45,8 @@ class PtxDevice:
         self.strict = strict
         self.limit = limit
         self.autotune = autotune
+        self.rerun = rerun
+        self.mode = mode
         self.report = DeviceReport()
         self.dry = False  # launches are compiled but not executed
         self.tuned = False  # the autotuner that is running has found a configuration
@@ -63,10 +67,22 @@ class PtxDevice:
 
 @contextmanager
 def ptx_device(
-    arch: str = "sm_89", *, strict: bool = False, limit: int = STEP_LIMIT, autotune: str = "first"
+    arch: str = "sm_89",
+    *,
+    strict: bool = False,
+    limit: int = STEP_LIMIT,
+    autotune: str = "first",
+    rerun: bool = True,
+    order: str | int = "ascending",
+    rounding: str = "ideal",
+    seed: int = 0,
 ) -> Iterator[PtxDevice]:
-    """A block in which Triton kernels run on CPU tensors as on a GPU of that architecture."""
-    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune)
+    """A block in which Triton kernels run on CPU tensors as on a GPU of that architecture.
+
+    strict, limit, order, rounding and seed are those of `execute`; the others those of `PtxDevice`.
+    """
+    mode = Mode(order, rounding, seed)
+    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, mode=mode)
     import_triton()
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner

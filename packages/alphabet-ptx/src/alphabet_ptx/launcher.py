@@ -4,9 +4,10 @@ Triton specializes and compiles a call as on a GPU; what reaches a launcher are 
 Tensors are seen where they lie, by their address and the bytes that their shape and strides span.
 """
 
-import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import run
 from alphabet_ptx.launches import Launch
 from alphabet_ptx.parse import parse
+from alphabet_ptx.reruns import compare_orders
+from alphabet_ptx.unwritten import view_bytes
 
 if TYPE_CHECKING:
     from alphabet_ptx.driver import PtxDevice
@@ -71,9 +74,15 @@ class Launcher:
             scratch = self._allocate_scratch(grid, stream)  # kept until the launch has ended
             if scratch is not None:
                 arrays[SCRATCH] = as_bytes(SCRATCH, scratch)
-            launch.report = run(
-                self.ptx, grid, values, arrays, kinds, shared=meta.shared, strict=device.strict, limit=device.limit
-            )
+            execute = partial(run, self.ptx, grid, values, arrays, kinds, shared=meta.shared, limit=device.limit)
+            before = {name: array.copy() for name, array in arrays.items() if array is not None}
+            launch.report = execute(strict=device.strict, mode=device.mode)
+            if launch.races and device.rerun:
+                launch.changed = find_changes(
+                    {name: array for name, array in arrays.items() if array is not None},
+                    before,
+                    lambda order: execute(mode=replace(device.mode, order=order)),
+                )
         except PtxError as error:
             launch.fault = error
             raise
@@ -98,6 +107,20 @@ class Launcher:
         if self.metadata.profile_scratch_size:
             raise PtxError(f"kernel {self.metadata.name} was compiled for a profiler, which needs a GPU")
         return _allocation._allocator.get()(size, self.metadata.global_scratch_align, stream) if size else None
+
+
+def find_changes(
+    arrays: Mapping[str, Array], before: Mapping[str, Array], launch: Callable[[str | int], object]
+) -> list[str]:
+    """The arrays that a launch leaves different in another order; they hold its results, and keep them."""
+    results = {name: array.copy() for name, array in arrays.items()}
+    try:
+        for name, array in arrays.items():
+            array[:] = before[name]
+        return compare_orders(arrays, launch)
+    finally:
+        for name, array in arrays.items():
+            array[:] = results[name]
 
 
 def active_device() -> "PtxDevice":
@@ -147,6 +170,4 @@ def as_bytes(name: str, value: Any) -> Array | None:
         raise PtxError(f"argument {name} lies on {place}; this device runs on tensors of the CPU: pass {name}.cpu()")
     reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     count = tensor.element_size() * (1 + reach) if tensor.numel() else 0
-    if not count:
-        return np.empty(0, np.uint8)
-    return np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(tensor.data_ptr()))
+    return view_bytes(tensor.data_ptr(), count)

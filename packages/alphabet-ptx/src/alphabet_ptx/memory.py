@@ -34,6 +34,7 @@ class Memory:
         self.views = {width: self.bytes.view(unsigned(width)) for width in (1, 2, 4, 8)}
         self.tracker: Tracker | None = None
         self.cell = 1
+        self.unknown: Array | None = None  # bytes that have no value; None if all of them have one
 
     def watch(self, tracker: Tracker, cell: int) -> None:
         """Report races between accesses, told apart by cells of that many bytes."""
@@ -95,6 +96,8 @@ class Memory:
         if count > 1:
             places = (places[:, None] + np.arange(count)).ravel()
             elements = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1).ravel()
+        if self.unknown is not None:
+            self.unknown[where[:, None] + np.arange(width * count)] = False
         if self.tracker is None:
             view[places] = elements
             return
@@ -104,6 +107,20 @@ class Memory:
         lost = view[places] != elements
         if lost.any() and not strong:
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
+
+    def unknown_at(self, addresses: Array, size: int, threads: Array) -> Array | None:
+        """Which bytes of an access have no value (threads, size), or None if all of them have one."""
+        if self.unknown is None:
+            return None
+        where = self.offsets(addresses, size, threads, write=False)
+        unknown = self.unknown[where[:, None] + np.arange(size)]
+        return unknown if unknown.any() else None
+
+    def note_unknown(self, addresses: Array, threads: Array, unknown: Array) -> None:
+        """Note which bytes of what was stored have no value: (threads, size)."""
+        assert self.unknown is not None
+        size = unknown.shape[1]
+        self.unknown[self.offsets(addresses, size, threads, write=True)[:, None] + np.arange(size)] = unknown
 
     def cells_of(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
         """The cells of an access, and for each the thread that accesses it."""
@@ -150,15 +167,12 @@ class LocalMemory(Memory):
 
     def start(self) -> None:
         """Start a block, for which the contents are unknown."""
+        assert self.unknown is not None
         self.bytes[:] = POISON
         self.unknown[:] = True
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         return np.asarray(super().offsets(addresses, size, threads, write=write) + threads * self.stride)
-
-    def octets(self, addresses: Array, size: int, threads: Array) -> Array:
-        """The places of all bytes of an access: (threads, size)."""
-        return np.asarray((addresses + threads * self.stride)[:, None] + np.arange(size))
 
 
 @dataclass(frozen=True)
@@ -181,13 +195,18 @@ class GlobalMemory(Memory):
         self.allocate(())
         self.symbols = {piece.name: ORIGIN + piece.start for piece in self.allocations}
 
-    def allocate(self, arrays: Sequence[tuple[str, int, bool]]) -> list[Allocation]:
-        """Give the memory new contents for a launch: `arrays` are (name, bytes, writable); returns their places."""
-        variables = [(each.name, each.size or 0, each.space == "global" and not each.data) for each in self.variables]
+    def allocate(self, arrays: Sequence[tuple[str, int, bool, int]]) -> list[Allocation]:
+        """Give the memory new contents for a launch; returns the places of its arrays.
+
+        `arrays` are (name, bytes, writable, phase); the phase is the address modulo the size of a guard zone.
+        """
+        variables = [
+            (each.name, each.size or 0, each.space == "global" and not each.data, 0) for each in self.variables
+        ]
         self.allocations = []
         position = 0
-        for name, size, writable in (*variables, *arrays):
-            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES
+        for name, size, writable, phase in (*variables, *arrays):
+            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES + phase
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
         super().__init__(position + GUARD_BYTES)
@@ -204,6 +223,12 @@ class GlobalMemory(Memory):
         """Set the contents of a variable."""
         start = self.symbols[name] - ORIGIN
         self.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
+
+    def forget(self, start: int, unknown: Array) -> None:
+        """Note that some of the bytes from an offset on have no value."""
+        if self.unknown is None:
+            self.unknown = np.zeros(len(self.bytes), np.bool_)
+        self.unknown[start : start + len(unknown)] |= unknown
 
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
         self.check_alignment(addresses, size, threads)

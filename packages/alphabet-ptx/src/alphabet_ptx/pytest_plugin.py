@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "ptx(arch=..., strict=..., limit=..., autotune=...): run Triton kernels as compiled PTX on the CPU; "
+        "ptx(arch=..., strict=..., order=..., ...): run Triton kernels as compiled PTX on the CPU; "
         "options are those of alphabet_ptx.ptx_device",
     )
 

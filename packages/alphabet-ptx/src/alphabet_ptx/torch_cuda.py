@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from alphabet_ptx import unwritten
 from alphabet_ptx.errors import PtxError
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def make_mode() -> Any:
     is_cuda, place = torch.Tensor.is_cuda.__get__, torch.Tensor.device.__get__  # type: ignore[attr-defined]
     is_cpu, index = torch.Tensor.is_cpu.__get__, torch.Tensor.get_device  # type: ignore[attr-defined]
     copies = {torch.Tensor.cpu: torch.Tensor.clone}
+    fresh = {torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted}
+    fresh |= {torch.Tensor.new_empty, torch.Tensor.new_empty_strided}
     own = {torch.Tensor.cuda: lambda tensor, *_, **__: tensor}
 
     def redirect(value: object) -> object:
@@ -146,6 +149,8 @@ def make_mode() -> Any:
             result = (own | copies).get(func, func)(
                 *map(redirect, args), **{name: redirect(value) for name, value in (kwargs or {}).items()}
             )
+            if func in fresh:
+                unwritten.fill(result)
             if func == place:
                 return cuda if result.type == "cpu" else result
             if func == is_cuda:

@@ -9,7 +9,7 @@ from alphabet_ptx.datatypes import DTYPES, Array, Mask, size_of, unsigned
 from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.memory import POISON, Copy, LocalMemory, Memory
+from alphabet_ptx.memory import POISON, Copy, Memory
 from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Register, Symbol
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, flush
 
@@ -85,12 +85,12 @@ def _load(instruction: Instruction, block: Block) -> Step:
         for name in written:
             if block.unknown[name] is not None:
                 block.mark_written(name, mask)
-        if isinstance(memory, LocalMemory):
-            unknown = memory.unknown[memory.octets(addresses, width * count, threads)]
-            for i, target in enumerate(targets if unknown.any() else ()):
+        unknown = memory.unknown_at(addresses, width * count, threads)
+        if unknown is not None:
+            for target, part in zip(targets, np.split(unknown, count, axis=1), strict=True):
                 for name in block.names(target):
-                    part = spread(unknown[:, width * i : width * (i + 1)], threads, block.threads)
-                    block.mark_bytes(name, mask, part, "local memory to which nothing known was written")
+                    everyone = spread(part, threads, block.threads)
+                    block.mark_bytes(name, mask, everyone, f"{memory.name} memory to which nothing known was written")
 
     return step
 
@@ -155,10 +155,10 @@ def _store(instruction: Instruction, block: Block) -> Step:
         memory.store(addresses, width, elements, threads, block.pc, strong=semantics.strong)
         if semantics.strong:
             block.clock.synchronize(addresses, threads, acquire=False, release=semantics.release, read=False)
-        if isinstance(memory, LocalMemory):
+        if memory.unknown is not None:
             nothing = np.zeros((len(threads), width), np.bool_)
             bytes_ = [block.unknown_bytes(part[0], width)[threads] if part else nothing for part in names]
-            memory.unknown[memory.octets(addresses, width * len(given), threads)] = np.concatenate(bytes_, axis=1)
+            memory.note_unknown(addresses, threads, np.concatenate(bytes_, axis=1))
 
     return step
 
@@ -282,6 +282,12 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
             threads, addresses = threads[turn], addresses[turn]
         block.require(names, mask, "an operand of an atomic")
         where = memory.offsets(addresses, width * count, threads, write=True)
+        unknown = memory.unknown_at(addresses, width * count, threads)
+        if unknown is not None:
+            raise PtxError(
+                f"{instruction.opcode} changes memory to which nothing known was written",
+                thread=int(threads[np.argmax(unknown.any(axis=1))]),
+            )
         memory.note_atomic(where, width * count, threads, block.pc)
         view = memory.views[width]
         for i, (value, replacement) in enumerate(zip(values, replacements, strict=True)):
