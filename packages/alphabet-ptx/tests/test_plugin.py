@@ -37,8 +37,8 @@ def copy_kernel(x, out, BLOCK: tl.constexpr):
 
 @triton.jit
 def hinted_kernel(x, out, start, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + tl.multiple_of(start, 16) + i))
+    i = tl.max_contiguous(tl.multiple_of(start + tl.arange(0, BLOCK), BLOCK), BLOCK)
+    tl.store(out + tl.arange(0, BLOCK), tl.load(x + i))
 
 
 def shift(barrier):
