@@ -224,7 +224,7 @@ def check_fp8(opcode):
     for scale in (2.0**-8, 1.0, 2.0**6):
         with np.errstate(over="ignore"):
             lower, upper = ((make_values(wide, seed) * scale).astype(DTYPES[wide]) for seed in range(2))
-        ties = np.array([decode_fp8(bits, kind) + decode_fp8(bits + 1, kind) for bits in range(0, 40)]) / 2
+        ties = np.array([decode_fp8(bits, kind) + decode_fp8(bits + 1, kind) for bits in range(40)]) / 2
         lower[:40] = ties
         packed = np.stack([lower, upper], axis=1).copy()
         given = [packed.view("u4")[:, 0]] if source == "f16x2" else [upper, lower]

@@ -1,4 +1,4 @@
-"""Values that nobody has written or that PTX leaves open: they spread in silence, and are refused where they would show."""
+"""Values that nobody has written or that PTX leaves open: they spread, and are refused where they would show."""
 
 import numpy as np
 import pytest

@@ -77,7 +77,7 @@ def _set_predicate(instruction: Instruction) -> Operation:
 
 
 def _set_pair(instruction: Instruction) -> Operation:
-    """setp of packed pairs: `p|q` are the relations of the lower and the upper halves."""
+    """Relations of packed pairs: `p` is that of the lower halves, `q` that of the upper ones."""
     _, relation, *modifiers, kind = parts(instruction)
     joins = [_JOIN[part] for part in modifiers if part in _JOIN]
 

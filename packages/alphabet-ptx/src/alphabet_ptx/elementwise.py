@@ -94,7 +94,7 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     if isinstance(compute, np.ufunc) and operation.undefined is None:
         target = block.whole(targets[0], results[0])
         if target is not None:
-            return _into(target, everything[0], compute, sources, names, spread, block)
+            return _into(target, everything[0], compute, sources, spread)
 
     def step(mask: Mask | None) -> None:
         unknown: Sequence[Array] | None = None
@@ -120,16 +120,9 @@ def bind(operation: Operation, instruction: Instruction, block: Block) -> Step:
     return step
 
 
-def _into(
-    target: Array,
-    written: str,
-    compute: np.ufunc,
-    sources: list[Array],
-    names: list[str],
-    spread: "_Spread",
-    block: Block,
-) -> Step:
+def _into(target: Array, written: str, compute: np.ufunc, sources: list[Array], spread: "_Spread") -> Step:
     """The step of an instruction that is one function of numpy: its result goes straight into the register."""
+    block, names = spread.block, spread.names
     state = block.unknown
 
     def step(mask: Mask | None) -> None:

@@ -98,7 +98,7 @@ class Knowledge:
         extended = np.concatenate([unknown[:, :width], beyond], axis=1)
         if mask is not None:
             extended = np.where(mask[:, None], extended, self.unknown_bytes(name, width))
-        threads = extended.any(axis=1)
+        threads: Mask = np.any(extended, axis=1)
         self.partly.pop(name, None)
         if threads.any():
             if cause:

@@ -2,8 +2,8 @@
 
 mma: operands as the tensor cores see them (tf32 cuts float32 to 19 bits), products exact, the sum of all products and
 the accumulator in float64, one rounding at the end. A GPU adds in an order and with a
-rounding of its own: its last bits differ. What the cut of the operands costs is the same here and there. Integer products
-are exact.
+rounding of its own: its last bits differ. What the cut of the operands costs is the same here and there. Integer
+products are exact.
 """
 
 from dataclasses import dataclass
@@ -153,12 +153,9 @@ def _unknown_results(
     """The elements of a product that are unknown, (warps, rows, columns): if any element that they sum up is."""
     parts = []
     for registers, layout, index in zip(operands, layouts, indices, strict=True):
-        known = np.zeros(block.threads, np.bool_)
-        masks = [
-            known if not names or block.unknown[names[0]] is None else block.unknown[names[0]]
-            for names in map(block.names, registers)
-        ]
-        elements = np.repeat(np.stack(masks, axis=1), layout.packed, axis=1)
+        masks = [block.unknown_in(block.names(register), None) for register in registers]
+        filled = [np.zeros(block.threads, np.bool_) if mask is None else mask for mask in masks]
+        elements = np.repeat(np.stack(filled, axis=1), layout.packed, axis=1)
         parts.append(elements.reshape(block.warps, -1)[:, index])
     a, b, c = parts
     return np.asarray(a.any(axis=2, keepdims=True) | b.any(axis=1, keepdims=True) | c)

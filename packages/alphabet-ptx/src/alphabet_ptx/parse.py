@@ -1,8 +1,8 @@
 """PTX text as a `Program`: what `execute` runs.
 
 The grammar is the part of PTX that a compiled kernel consists of: one `.entry`, the functions that it calls, module
-variables, statements. Names of nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) and of functions, whose
-statements stand in the place of each call, are made unique.
+variables, statements. Names of nested scopes (`{ .reg .b32 t; ... }`, common in inline assembly) and of functions,
+whose statements stand in the place of each call, are made unique.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Which bytes of a result are unknown, for instructions that move bytes or may not need all of them.
 
-A trace maps the unknown bytes of the sources, one array (threads, bytes) each, and the sources themselves to the unknown
-bytes of each result. Wherever such an instruction has a known result although a source is unknown, compilers rely on it.
+A trace maps the unknown bytes of the sources, one array (threads, bytes) each, and the sources themselves to the
+unknown bytes of each result. Where such an instruction has a known result although a source is unknown, compilers rely
+on it.
 """
 
 from collections.abc import Sequence
