@@ -67,6 +67,10 @@ def check_block_memory(opcode):
 
 
 def check_parameter(opcode):
+    """A parameter of the kernel is read; what a function is given is written and read again."""
+    if opcode.startswith("st"):
+        check_handed_over(opcode)
+        return
     count, kind, size = split(opcode)
     names, vector = registers(kind, size, count)
     values = [{"f16": 1.5, "f32": -2.5, "f64": 3.25}.get(kind, 7)] * count
@@ -81,6 +85,24 @@ def check_parameter(opcode):
     else:  # no argument of ours is that long
         with pytest.raises(PtxError):
             execute(make_kernel("\n".join(body), ["u64", "b8"]), 1, [out, 0])
+
+
+def check_handed_over(opcode):
+    count, kind, size = split(opcode)
+    _, vector = registers(kind, size, count)
+    other = [f"{WIDTHS[size]}{30 + i}" for i in range(count)]
+    second = other[0] if count == 1 else "{" + ", ".join(other) + "}"
+    data, out = random_bytes(THREADS * count * size), np.zeros(THREADS * count * size, np.uint8)
+    plain = opcode.removeprefix("st.param")
+    body = [f"{{ .param .align 16 .b8 handed[{count * size + 16}];", offset(count * size, 0)]
+    body += [f"ld.global{plain} {vector}, [%d10];", f"{opcode} [handed+16], {vector};"]
+    body += [
+        f"ld.param{plain} {second}, [handed+16]; }}",
+        offset(count * size, 1),
+        f"st.global{plain} [%d10], {second};",
+    ]
+    assert run("\n".join(body), data, out).races == []
+    assert (data == out).all(), opcode
 
 
 COMBINE = {

@@ -1,6 +1,7 @@
 """The arguments of a launch as the bytes of a kernel's parameters, and its arrays in global memory."""
 
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from alphabet_ptx.parse import Parameter, Program
 # Element types of Triton and the numpy types that hold them.
 ELEMENTS = {
     "i1": "bool uint8 int8",
+    "u1": "bool uint8 int8",
     "i8": "int8",
     "u8": "uint8 bool",
     "i16": "int16",
@@ -25,13 +27,16 @@ ELEMENTS = {
     "u32": "uint32",
     "i64": "int64",
     "u64": "uint64",
+    "fp8e4nv": "float8_e4m3fn uint8 int8",
+    "fp8e5": "float8_e5m2 uint8 int8",
+    "fp8e4b15": "uint8 int8",
+    "fp8e4b8": "float8_e4m3fnuz uint8 int8",
+    "fp8e5b16": "float8_e5m2fnuz uint8 int8",
     "fp16": "float16",
     "bf16": "bfloat16 uint16 int16",
     "fp32": "float32",
     "fp64": "float64",
 }
-# To how many bytes addresses keep their alignment: what Triton looks at when it specializes a launch.
-ALIGNMENT = 16
 # Triton appends pointers to scratch memory: the first to that of the grid, for tensor descriptors; the second, which
 # profilers use, is never followed.
 SCRATCH_POINTERS = 2
@@ -63,22 +68,33 @@ def name_arguments(arguments: Mapping[str, object] | Sequence[object], names: Se
 
 def as_array(name: str, value: object, kind: str | None) -> Array | None:
     """The array behind an argument, or None for a number; torch tensors on the CPU come through `.numpy()`."""
+    element = ""
     if isinstance(value, Mapped):
         value = value.descriptor.base
     if hasattr(value, "detach") and hasattr(value, "numpy"):
-        try:
-            value = value.detach().numpy()
-        except (TypeError, RuntimeError) as error:
-            raise PtxError(f"argument {name} cannot be seen as a numpy array: {error}") from error
+        value, element = _read_tensor(name, value)
     if not isinstance(value, np.ndarray):
         return None
+    element = element or str(value.dtype)
     if kind is not None and not kind.startswith("*"):
         raise PtxError(f"argument {name} must be a number of type {kind}; got an array")
     if not value.flags.c_contiguous:
         raise PtxError(f"argument {name} must be contiguous; got strides {value.strides} for shape {value.shape}")
-    if kind is not None and str(value.dtype) not in ELEMENTS[kind[1:]].split():
-        raise PtxError(f"argument {name} must have dtype {ELEMENTS[kind[1:]].split()[0]} for {kind}; got {value.dtype}")
+    if kind is not None and element not in ELEMENTS[kind[1:]].split():
+        raise PtxError(f"argument {name} must have dtype {ELEMENTS[kind[1:]].split()[0]} for {kind}; got {element}")
     return value
+
+
+def _read_tensor(name: str, tensor: Any) -> tuple[Array, str]:
+    """A torch tensor as an array of the same bytes, and the name of its type; numpy may only have its bits."""
+    element = str(tensor.dtype).removeprefix("torch.")
+    try:
+        if element.startswith(("bfloat16", "float8")):
+            torch = sys.modules[type(tensor.dtype).__module__]
+            tensor = tensor.view(torch.int16 if element == "bfloat16" else torch.uint8)
+        return tensor.detach().numpy(), element
+    except (TypeError, RuntimeError) as error:
+        raise PtxError(f"argument {name} cannot be seen as a numpy array: {error}") from error
 
 
 def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Placed]:
@@ -95,7 +111,7 @@ def lay_out(memory: GlobalMemory, arrays: Mapping[str, Array]) -> dict[str, Plac
         else:
             groups.append((start, end, [name]))
     pieces = [
-        (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names), start % ALIGNMENT)
+        (", ".join(names), end - start, all(arrays[name].flags.writeable for name in names), start)
         for start, end, names in groups
     ]
     placed = {}
@@ -139,12 +155,25 @@ def pack_parameters(
     if SCRATCH in placed:
         packed[extra[0].name] = struct.pack("<Q", ORIGIN + placed[SCRATCH].offset)
     for parameter, (name, value) in zip(program.parameters, values.items(), strict=False):
-        if name in placed:
-            address = ORIGIN + placed[name].offset
-            packed[parameter.name] = value.encode(address) if isinstance(value, Mapped) else struct.pack("<Q", address)
+        if isinstance(value, Mapped):
+            packed[parameter.name] = value.encode(ORIGIN + placed[name].offset)
+        elif parameter.size != size_of(parameter.kind):
+            packed[parameter.name] = _pack_bytes(name, value, parameter)
+        elif name in placed:
+            packed[parameter.name] = struct.pack("<Q", ORIGIN + placed[name].offset)
         else:
             packed[parameter.name] = _pack_number(name, value, parameter, kinds.get(name))
     return packed
+
+
+def _pack_bytes(name: str, value: object, parameter: Parameter) -> bytes:
+    """A parameter that is passed by value as an array of bytes."""
+    if not isinstance(value, bytes | bytearray | memoryview) or len(bytes(value)) != parameter.size:
+        given = (
+            f"{len(bytes(value))} bytes" if isinstance(value, bytes | bytearray | memoryview) else type(value).__name__
+        )
+        raise PtxError(f"argument {name} is passed by value and must be {parameter.size} bytes; got {given}")
+    return bytes(value)
 
 
 def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) -> bytes:

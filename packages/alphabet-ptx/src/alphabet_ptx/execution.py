@@ -60,6 +60,7 @@ def execute(
     order: str | int = "ascending",
     rounding: str = "ideal",
     seed: int = 0,
+    reachable: Sequence[object] = (),
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
@@ -69,6 +70,8 @@ def execute(
     shared memory, if it uses any. A kernel that takes more than `limit` steps raises `PtxError`, too.
     `order` is "ascending", "descending" or a seed: which programs, warps and threads run first; see `orders`.
     `rounding` "worst" makes approximate instructions and sums of tensor cores as wrong as they may be; see `modes`.
+    `reachable` are further arrays, which the kernel reaches by addresses that it loads: those that the arrays have in
+    the caller's memory (`tensor.data_ptr()`, `array.ctypes.data`).
     """
     mode = Mode(order, rounding, seed)
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
@@ -94,6 +97,10 @@ def execute(
     arrays = {name: as_array(name, value, kinds.get(name)) for name, value in values.items()}
     if not isinstance(kernel, str) and kernel.scratch:
         arrays[SCRATCH] = np.full(kernel.scratch * int(np.prod(sizes)), POISON, np.uint8)
+    for i, value in enumerate(reachable):
+        arrays[f"reachable[{i}]"] = array = as_array(f"reachable[{i}]", value, None)
+        if array is None:
+            raise PtxError(f"reachable must be arrays; reachable[{i}] is {type(value).__name__}")
     return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=mode)
 
 

@@ -12,6 +12,7 @@ from alphabet_ptx import (
     clusters,
     collectives,
     conversions,
+    externals,
     integers,
     matrices,
     mbarriers,
@@ -86,6 +87,7 @@ TABLE: dict[str, Binder] = (
     | tensormaps.TABLE
     | tensor_copies.TABLE
     | clusters.TABLE
+    | externals.TABLE
     | CONTROL
 )
 

@@ -12,14 +12,17 @@ import numpy as np
 
 from alphabet_ptx.datatypes import Array, unsigned
 from alphabet_ptx.errors import PtxError
+from alphabet_ptx.homes import Home, Homes
 from alphabet_ptx.parse import Variable
 from alphabet_ptx.races import Tracker
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
 POISON = 0xFF
 GUARD_BYTES = 256
-# Device pointers start where neither a null pointer nor a truncated one can reach them.
-ORIGIN = 1 << 40
+# Device pointers start where neither a null pointer nor a truncated one nor an address of the caller can reach them.
+ORIGIN = 1 << 60
+# Arrays keep the alignment that they have in the caller's memory, up to the widest access.
+ALIGNMENT = 16
 
 
 class Memory:
@@ -41,8 +44,19 @@ class Memory:
         self.tracker = tracker
         self.cell = cell
 
-    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
-        """Where in `bytes` the accesses are; raises PtxError unless all of them are aligned and inside."""
+    def offsets(
+        self,
+        addresses: Array,
+        size: int,
+        threads: Array,
+        *,
+        write: bool,
+        edge: bool = False,  # noqa: ARG002  for global memory
+    ) -> Array:
+        """Where in `bytes` the accesses are; raises PtxError unless all of them are aligned and inside.
+
+        With `edge`, in global memory, one byte of each inside is enough.
+        """
         self.check_alignment(addresses, size, threads)
         if addresses.min() < 0 or addresses.max() + size > self.size:
             inside = (addresses >= 0) & (addresses + size <= self.size)
@@ -72,13 +86,22 @@ class Memory:
         )
 
     def load(
-        self, addresses: Array, width: int, count: int, threads: Array, pc: int, *, strong: bool = False
+        self,
+        addresses: Array,
+        width: int,
+        count: int,
+        threads: Array,
+        pc: int,
+        *,
+        strong: bool = False,
+        edge: bool = False,
     ) -> list[Array]:
         """The elements that the threads load: `count` arrays of neighbouring elements of `width` bytes.
 
-        Strong accesses (relaxed, acquire, release, volatile) do not race with each other, nor with atomics.
+        Strong accesses (relaxed, acquire, release, volatile) do not race with each other, nor with atomics. `edge`: as
+        for `offsets`.
         """
-        where = self.offsets(addresses, width * count, threads, write=False)
+        where = self.offsets(addresses, width * count, threads, write=False, edge=edge)
         if self.tracker is not None:
             self.tracker.read(*self.cells_of(where, width * count, threads), pc, atomic=strong)
         first = where // width
@@ -112,7 +135,7 @@ class Memory:
         """Which bytes of an access have no value (threads, size), or None if all of them have one."""
         if self.unknown is None:
             return None
-        where = self.offsets(addresses, size, threads, write=False)
+        where = self.offsets(addresses, size, threads, write=False, edge=True)
         unknown = self.unknown[where[:, None] + np.arange(size)]
         return unknown if unknown.any() else None
 
@@ -171,8 +194,8 @@ class LocalMemory(Memory):
         self.bytes[:] = POISON
         self.unknown[:] = True
 
-    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
-        return np.asarray(super().offsets(addresses, size, threads, write=write) + threads * self.stride)
+    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool, edge: bool = False) -> Array:
+        return np.asarray(super().offsets(addresses, size, threads, write=write, edge=edge) + threads * self.stride)
 
 
 @dataclass(frozen=True)
@@ -196,17 +219,17 @@ class GlobalMemory(Memory):
         self.symbols = {piece.name: ORIGIN + piece.start for piece in self.allocations}
 
     def allocate(self, arrays: Sequence[tuple[str, int, bool, int]]) -> list[Allocation]:
-        """Give the memory new contents for a launch; returns the places of its arrays.
+        """Give the memory new contents for a launch; returns the places of the arrays.
 
-        `arrays` are (name, bytes, writable, phase); the phase is the address modulo the size of a guard zone.
+        `arrays` are (name, bytes, writable, address in the caller's memory).
         """
         variables = [
             (each.name, each.size or 0, each.space == "global" and not each.data, 0) for each in self.variables
         ]
         self.allocations = []
         position = 0
-        for name, size, writable, phase in (*variables, *arrays):
-            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES + phase
+        for name, size, writable, home in (*variables, *arrays):
+            start = -(-(position + GUARD_BYTES) // GUARD_BYTES) * GUARD_BYTES + home % ALIGNMENT
             position = start + size
             self.allocations.append(Allocation(name, start, position, writable))
         super().__init__(position + GUARD_BYTES)
@@ -217,7 +240,11 @@ class GlobalMemory(Memory):
         for variable, piece in zip(self.variables, self.allocations, strict=False):
             self.bytes[piece.start : piece.end] = 0
             self.bytes[piece.start : piece.start + len(variable.data)] = np.frombuffer(variable.data, np.uint8)
-        return self.allocations[len(variables) :]
+        placed = self.allocations[len(variables) :]
+        self.homes = Homes(
+            [Home(name, home, size, piece.start) for (name, size, _, home), piece in zip(arrays, placed, strict=True)]
+        )
+        return placed
 
     def fill(self, name: str, data: bytes) -> None:
         """Set the contents of a variable."""
@@ -230,22 +257,35 @@ class GlobalMemory(Memory):
             self.unknown = np.zeros(len(self.bytes), np.bool_)
         self.unknown[start : start + len(unknown)] |= unknown
 
-    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool) -> Array:
+    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool, edge: bool = False) -> Array:
         self.check_alignment(addresses, size, threads)
         where = addresses - ORIGIN
+        if int(where.min()) < 0:
+            where = self.homes.find(addresses, where)
+        if not self.allocations:
+            self.refuse(addresses, size, threads, np.ones(len(where), np.bool_), "but no array was passed", write=write)
         # Mostly all threads are inside one array: then its first and last address say so.
         first = bisect_right(self.first_bytes, int(where.min())) - 1
         if first >= 0:
             allocation = self.allocations[first]
             if where.max() + size <= allocation.end and (allocation.writable or not write):
                 return np.asarray(where)
-        piece = np.searchsorted(self.starts, where, side="right") - 1
-        inside = (piece >= 0) & (where + size <= self.ends[piece])
+        piece = np.searchsorted(self.starts, where + (size - 1 if edge else 0), side="right") - 1
+        inside = (piece >= 0) & (where + (1 if edge else size) <= self.ends[piece])
         if write:
             inside &= self.writable[piece]
         if not inside.all():
             self.refuse(addresses, size, threads, ~inside, self._explain(where[~inside][0], write=write), write=write)
         return where
+
+    def check_edges(self, where: Array, size: int, threads: Array) -> None:
+        """Raise PtxError if a write over the edge of an array changed what lies beyond it."""
+        octets = where[:, None] + np.arange(size)
+        piece = np.searchsorted(self.starts, octets, side="right") - 1
+        beyond = (piece < 0) | (octets >= self.ends[piece])
+        bad = (beyond & (self.bytes[octets] != POISON)).any(axis=1)
+        if bad.any():
+            self.refuse(where + ORIGIN, size, threads, bad, "changed bytes beyond the edge of an array", write=True)
 
     def describe(self, offset: int) -> str:
         piece = self.allocations[int(np.searchsorted(self.starts, offset, side="right")) - 1]
@@ -253,8 +293,8 @@ class GlobalMemory(Memory):
 
     def _explain(self, where: int, *, write: bool) -> str:
         """Where an address lies: its distance from the nearest array."""
-        if not self.allocations:
-            return "but no array was passed"
+        if where < 0 and where + ORIGIN > 0:
+            return self.homes.explain(where + ORIGIN)
         piece = min(self.allocations, key=lambda piece: max(piece.start - where, where - piece.end + 1, 0))
         if piece.start <= where < piece.end and write and not piece.writable:
             return f"in {piece.name!r}, which is read-only"

@@ -110,6 +110,19 @@ class Program:
         pieces = [item for target in targets for item in (target.items if isinstance(target, Vector) else (target,))]
         return {piece.name for piece in pieces if isinstance(piece, Register)}
 
+    @cached_property
+    def swapped(self) -> set[Operand]:
+        """The addresses of words of 4 bytes that compare-and-swap exchanges.
+
+        Compilers make atomics of 2 bytes out of it: a load of the aligned word that holds them, and a loop that tries
+        to exchange the word.
+        """
+        return {
+            each.operands[1]
+            for each in self.instructions
+            if each.opcode.startswith("atom.") and each.opcode.endswith(".cas.b32")
+        }
+
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{]*)\{", re.DOTALL)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(\.ptr\b[^,]*?)?([\w$]+)\s*(\[\d+\])?\s*(?:,|$)")

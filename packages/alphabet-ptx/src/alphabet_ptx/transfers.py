@@ -72,10 +72,13 @@ def _load(instruction: Instruction, block: Block) -> Step:
     writers = [block.destination(target, kind) for target in targets]
     written = block.names(*targets)
     semantics = _semantics(instruction, memory)
+    # What a loop of compare-and-swap begins with: for an atomic of 2 bytes, half of the word may lie beyond the array.
+    guess = memory is block.memory and width * count == 4 and instruction.operands[1] in block.program.swapped
+    strong = semantics.strong or guess
 
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
-        values = memory.load(addresses, width, count, threads, block.pc, strong=semantics.strong)
+        values = memory.load(addresses, width, count, threads, block.pc, strong=strong, edge=guess)
         if semantics.strong:
             block.clock.synchronize(addresses, threads, acquire=semantics.acquire, release=False, write=False)
         if memory.name == "global":
@@ -275,13 +278,15 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
     names, written = block.names(*flatten(operands[1:])), block.names(*targets)
     semantics = _semantics(instruction, memory)
 
+    word = name == "cas" and width == 4 and memory is block.memory
+
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
         if not block.order.lockstep:
             turn = block.order.arrange(len(threads))
             threads, addresses = threads[turn], addresses[turn]
         block.require(names, mask, "an operand of an atomic")
-        where = memory.offsets(addresses, width * count, threads, write=True)
+        where = memory.offsets(addresses, width * count, threads, write=True, edge=word)
         unknown = memory.unknown_at(addresses, width * count, threads)
         if unknown is not None:
             raise PtxError(
@@ -301,6 +306,8 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
             if writers:
                 writers[i](old, mask)
                 block.polls.note(block.pc, addresses, old, strong=True)
+        if word:
+            block.memory.check_edges(where, width, threads)
         if memory.name == "global":
             block.clock.synchronize(addresses, threads, acquire=semantics.acquire, release=semantics.release)
         for register in written:
