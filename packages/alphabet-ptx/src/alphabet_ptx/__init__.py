@@ -13,6 +13,9 @@ arguments     arrays and numbers as a kernel's parameters       errors       Ptx
 
 The machine:
 parse         PTX text as a program                             machine      a block and its registers
+functions     functions of a module and calls of them           places       lines of the Python source
+knowledge     which registers have a value                      traces       which bytes of a result have one
+homes         arrays by their addresses in the caller's memory  fp8          8-bit floating types
 schedule      which threads run which instruction next          memory       bytes with bounds, guard zones, copies
 races         unordered accesses to the same bytes              operands     constants and special registers
 clock         what happened before what                         grid         the programs, and those that wait for others
@@ -25,7 +28,7 @@ Its instructions, one table, in `instructions`:
 elementwise   what they share                                   integers     integers and bits
 reals         floating point                                    conversions  mov, cvt, setp, selp
 transfers     memory and atomics                                collectives  shuffles, votes, barriers
-matrices      tensor cores
+matrices      tensor cores                                      externals    device asserts and printing
 """
 
 from alphabet_ptx.compiling import CompiledKernel, compile_kernel
