@@ -198,7 +198,7 @@ def test_blocks_of_several_dimensions():
     [
         ("frobnicate.f32 %r1, %r0;", "unknown instruction frobnicate.f32"),
         ("add.sat.f32 %r1, %r0, %r0;", "unknown instruction add.sat.f32"),
-        ("wgmma.fence.sync.aligned;", "unknown instruction wgmma.fence.sync.aligned"),
+        ("tcgen05.wait::ld.sync.aligned;", "unknown instruction tcgen05.wait::ld.sync.aligned"),
         ("mov.u32 %r1, %clusterid.x;", "unknown special register %clusterid.x"),
         ("mov.u64 %d1, %tid.x;", "special register %tid.x has 32 bits"),
         ("bra $nowhere;", "unknown label"),
