@@ -57,7 +57,6 @@ def _print(instruction: Instruction, block: Block) -> Step:
             sys.stdout.write(text)
             place = np.array([block.symbols[result.name]])
             block.local.store(place, 4, [np.array([count], np.uint32)], np.array([thread]), block.pc)
-            block.local.unknown[block.local.octets(place, 4, np.array([thread]))] = False
 
     return step
 
