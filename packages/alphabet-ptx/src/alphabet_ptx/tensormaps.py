@@ -99,9 +99,9 @@ class TensorMap:
         """The map in 128 bytes."""
         address, last, element, interleave, swizzle, fill, atomicity, *numbers = _LAYOUT.unpack(data)
         rank = last + 1
-        if rank > 5 or element >= len(ELEMENTS) or swizzle > 3 or fill > 1:
-            raise PtxError("the bytes at this address are no tensor map, or one of which not all fields are set")
         sizes, box, steps, strides = numbers[:5], numbers[5:10], numbers[10:15], numbers[15:]
+        if rank > 5 or element >= len(ELEMENTS) or swizzle > 3 or fill > 1 or 0 in steps[:rank]:
+            raise PtxError("the bytes at this address are no tensor map, or one of which not all fields are set")
         if interleave or atomicity or any(step != 1 for step in steps[:rank]):
             raise PtxError(
                 "a tensor map with an interleaved layout, a swizzle atomicity or strided elements is not covered"
