@@ -2,7 +2,21 @@
 
 import numpy as np
 import pytest
-from alphabet_ptx import PtxError, collectives, conversions, instructions, integers, matrices, reals, transfers
+from alphabet_ptx import (
+    PtxError,
+    clusters,
+    collectives,
+    conversions,
+    instructions,
+    integers,
+    matrices,
+    mbarriers,
+    reals,
+    tensor_copies,
+    tensormaps,
+    transfers,
+    warpgroups,
+)
 from alphabet_testing.ptx.snippets import THREADS, decode_bf16, decode_fp8, expand, offset, run
 
 LANE = np.arange(THREADS) % 32
@@ -209,9 +223,34 @@ def check_ldmatrix(opcode):
             assert (out[thread, i] == matrix[row, column : column + 2]).all(), opcode
 
 
+def check_stmatrix(opcode):
+    count = int(opcode.split(".x")[1][0])
+    data = np.random.default_rng(0).integers(0, 2**16, (THREADS, count, 2), np.uint16)
+    out = np.zeros((2, 4, 8, 8), np.uint16)
+    sources = "{" + ", ".join(f"%r{20 + i}" for i in range(count)) + "}"
+    body = f"mad.wide.u32 %d10, %r0, {4 * count}, %d0;\n"
+    body += "\n".join(f"ld.global.b32 %r{20 + i}, [%d10+{4 * i}];" for i in range(count))
+    body += f"""
+    shl.b32 %r5, %r0, 4;
+    {opcode} [%r5], {sources};
+    bar.sync 0;
+    ld.shared.v4.b32 {{%r1, %r2, %r3, %r4}}, [%r5];
+    mad.wide.u32 %d10, %r0, 16, %d1;
+    st.global.v4.b32 [%d10], {{%r1, %r2, %r3, %r4}};
+    """
+    assert run(body, data, out, shared=16 * THREADS).races == []
+    assert run(body.replace("bar.sync 0;", ""), data, out.copy(), shared=16 * THREADS).races
+    for thread in range(THREADS):
+        row, column = thread % 32 // 4, 2 * (thread % 4)
+        for i in range(count):
+            matrix = out[thread // 32, i]
+            matrix = matrix.T if "trans" in opcode else matrix
+            assert (data[thread, i] == matrix[row, column : column + 2]).all(), opcode
+
+
 CHECKS = {
     "shfl": check_shuffle, "vote": check_vote, "redux": check_redux, "activemask": check_active, "bar": check_barrier,
-    "barrier": check_barrier, "mma": check_mma, "ldmatrix": check_ldmatrix,
+    "barrier": check_barrier, "mma": check_mma, "ldmatrix": check_ldmatrix, "stmatrix": check_stmatrix,
 }  # fmt: skip
 TABLE = collectives.TABLE | matrices.TABLE
 
@@ -225,9 +264,11 @@ def test_every_collective_opcode(pattern):
 
 
 def test_no_instruction_is_without_a_test():
-    """The tables that the tests of test_elementwise, test_memory, test_schedule and this module iterate over."""
+    """The tables that this module and the tests of the same names iterate over."""
     elementwise = {*integers.TABLE, *reals.TABLE, *conversions.TABLE}
-    assert set(instructions.TABLE) == {*elementwise, *transfers.TABLE, *instructions.CONTROL, *TABLE}
+    copies = {*mbarriers.TABLE, *tensormaps.TABLE, *tensor_copies.TABLE, *clusters.TABLE}  # in test_tensor_copies
+    plain = {*elementwise, *transfers.TABLE, *instructions.CONTROL, *TABLE}
+    assert set(instructions.TABLE) == {*plain, *warpgroups.TABLE, *copies}
 
 
 def test_no_two_patterns_claim_one_opcode():

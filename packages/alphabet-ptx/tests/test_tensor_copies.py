@@ -294,7 +294,11 @@ def test_a_load_that_nobody_waits_for():
     def change(body):
         start, end = body.index("{\n.reg .pred done"), body.index("bra wait;\n}") + len("bra wait;\n}")
         outputs.append(body[start:end])
-        return body[:start] + body[end:] + f"\nbar.sync 0;\n{body[start:end].replace('wait', 'late').replace('try_late', 'try_wait')}"
+        return (
+            body[:start]
+            + body[end:]
+            + f"\nbar.sync 0;\n{body[start:end].replace('wait', 'late').replace('try_late', 'try_wait')}"
+        )
 
     _, out, _ = run_load(LOAD, *BOXES[2], change=change)
     assert np.isnan(out.view(np.float32)).all()
