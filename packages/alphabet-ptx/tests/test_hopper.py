@@ -123,7 +123,7 @@ def test_products_of_descriptors_that_the_kernel_makes():
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_89"])
 def test_products_of_descriptors_that_are_passed(arch):
-    kinds = {name: "tensordesc<fp16[64,64]>" for name in ("d_a", "d_b", "d_c")}
+    kinds = dict.fromkeys(("d_a", "d_b", "d_c"), "tensordesc<fp16[64,64]>")
     compiled = compile_once(
         kernels.passed_matmul_kernel, {**kinds, "K": "i32"}, {"BM": 64, "BN": 64, "BK": 64}, arch=arch, stages=3
     )

@@ -29,6 +29,12 @@ elementwise   what they share                                   integers     int
 reals         floating point                                    conversions  mov, cvt, setp, selp
 transfers     memory and atomics                                collectives  shuffles, votes, barriers
 matrices      tensor cores                                      externals    device asserts and printing
+
+And what sm_90 adds:
+warpgroups    products of a warp group                          tiles        where these find their matrices
+mbarriers     counters that threads and copies arrive at        proxies      how asynchronous units see memory
+tensormaps    descriptions of tensors in global memory          tensor_copies  bulk copies of boxes of them
+descriptors   tensor descriptors as arguments                   clusters     clusters, each of one block
 """
 
 from alphabet_ptx.compiling import CompiledKernel, compile_kernel

@@ -1,5 +1,5 @@
 """Triton kernels that use what sm_90 has: products of warp groups, tensor descriptors."""
-# ruff: noqa: N803, N806  constants are upper case in Triton
+# ruff: noqa: N803  constants are upper case in Triton
 
 import triton
 import triton.language as tl
