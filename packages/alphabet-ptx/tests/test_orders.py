@@ -1,4 +1,4 @@
-"""Other orders of programs, warps and threads: what must not change does not, what may change does, races stay known."""
+"""Other orders of programs, warps and threads: what must not change stays, what may change does, races are found."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 from alphabet_testing.ptx.snippets import THREADS, make_kernel, run
 
 ORDERS = ("ascending", "descending", 0, 1)
-RACES = "read after write", "write after read", "write after write"
 PLACE = "mov.u32 %r9, %ctaid.x;\nmov.u32 %r8, %nctaid.x;\nsetp.eq.u32 %p0, %r0, 0;\n"
 
 
@@ -136,7 +135,7 @@ def test_races_between_programs_are_found_in_every_order(body, races, order):
 
 
 # A program stores data and then a flag; the next one waits for the flag and reads the data. %d0 data, %d1 flags, by
-# program. Program 0 waits for nobody, or for the last with `WAIT_FOR_LATER`.
+# program. Program 0 waits for nobody.
 PASS = """
 mul.wide.u32 %d2, %r9, 4;
 add.s64 %d3, %d0, %d2;
@@ -258,7 +257,15 @@ def test_a_spin_lock_orders_what_it_guards_if_it_is_released(release, races, ord
     assert bool(report.races) is races
 
 
-WAIT = "setp.eq.u32 %p1, %r9, {}; @!%p1 bra $go;\n$wait:\n{} %r1, [%d0];\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra $wait;\n$go:\n"
+WAIT = """
+setp.eq.u32 %p1, %r9, {};
+@!%p1 bra $go;
+$wait:
+{} %r1, [%d0];
+setp.eq.u32 %p2, %r1, 0;
+@%p2 bra $wait;
+$go:
+"""
 
 
 @pytest.mark.parametrize("read", ["ld.acquire.gpu.global.b32", "ld.volatile.global.b32", "ld.global.b32"])
@@ -305,8 +312,8 @@ def test_a_replica_that_reads_late_does_not_matter_unless_it_writes():
     """All threads read a value, and store it plus one in place: one of them, or all, which is wrong."""
     for who, expected in (("@%p0", []), ("", ["k_param_0"])):
         text = make_kernel(
-            "mov.u32 %r0, %tid.x;\nld.param.b64 %d0, [k_param_0];\nsetp.eq.u32 %p0, %r0, 0;\nld.global.b32 %r1, [%d0];\n"
-            f"add.s32 %r1, %r1, 1;\n{who} st.global.b32 [%d0], %r1;",
+            "mov.u32 %r0, %tid.x;\nld.param.b64 %d0, [k_param_0];\nsetp.eq.u32 %p0, %r0, 0;\n"
+            f"ld.global.b32 %r1, [%d0];\nadd.s32 %r1, %r1, 1;\n{who} st.global.b32 [%d0], %r1;",
             ["u64"],
         )
         assert outputs_differ(text, 1, [np.zeros(1, np.int32)]) == expected
