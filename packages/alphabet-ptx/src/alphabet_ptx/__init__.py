@@ -18,10 +18,10 @@ knowledge     which registers have a value                      traces       whi
 homes         arrays by their addresses in the caller's memory  fp8          8-bit floating types
 schedule      which threads run which instruction next          memory       bytes with bounds, guard zones, copies
 races         unordered accesses to the same bytes              operands     constants and special registers
-clock         what happened before what                         grid         the programs, and those that wait for others
+clock         what happened before what                         grid         the programs, and who waits for others
 modes         order and rounding of a launch                    orders       which programs, warps and threads run first
 polls         loops that wait for a value                       datatypes    the types of PTX in numpy
-rounding      fused and directed rounding, bfloat16, tf32       approximations  how wrong approximate instructions may be
+rounding      fused and directed rounding, bfloat16, tf32       approximations  how wrong instructions may be
 tensorcores   how the sums of tensor cores are cut off
 
 Its instructions, one table, in `instructions`:
