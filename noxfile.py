@@ -29,6 +29,10 @@ TEST_TOOLS = [
 # Workers that share the tests, each with one thread for torch; times are measured in `bench` sessions only.
 IN_PARALLEL = ["-n", "auto", "--maxprocesses=8", "--dist=worksteal", "--benchmark-disable"]
 ONE_THREAD = {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+# Sources of mamba-ssm and causal-conv1d without their CUDA extensions.
+WITHOUT_CUDA = {
+    f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
+}
 INTERPRETED = "packages/alphabet-triton/tests/interpreted"  # a process that interprets kernels must not compile any
 
 nox.needs_version = ">=2024.10.9"
@@ -74,12 +78,8 @@ def install_official_mamba(session: nox.Session) -> None:
     """The sources of mamba-ssm and causal-conv1d without their CUDA extensions: what our Mamba is compared with."""
     install(session, "einops", "packaging", "setuptools", "triton; platform_system == 'Linux'")
     session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
-    skip = {
-        f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
-    }
-    session.install(
-        "--quiet", "--no-build-isolation", "--no-deps", "mamba-ssm==2.3.2.post1", "causal-conv1d==1.6.1", env=skip
-    )
+    official = ("mamba-ssm==2.3.2.post1", "causal-conv1d==1.6.1")
+    session.install("--quiet", "--no-build-isolation", "--no-deps", *official, env=WITHOUT_CUDA)
 
 
 @nox.session
@@ -190,6 +190,20 @@ def gpu_static(session: nox.Session, triton: str) -> None:
         (version,) = re.findall(r"^triton==([\d.]+)", pins, flags=re.MULTILINE)
         session.install("--quiet", "--no-deps", f"triton=={version}", env={"PIP_CONSTRAINT": ""})
     session.run("python", "packages/alphabet-triton/bench/static_report.py", *session.posargs)
+
+
+@nox.session(name="ptx-gallery", reuse_venv=True)
+def ptx_gallery(session: nox.Session) -> None:
+    """Others' Triton launchers on alphabet-ptx, half an hour; resumes. `-- --triton-tests FOLDER` adds Triton's."""
+    folder = ROOT / "packages" / "alphabet-ptx" / "gallery"
+    install(
+        session, "--editable", "packages/alphabet-ptx", "torch", "einops", "packaging", "pytest", "setuptools", "scipy"
+    )
+    pins = [line for line in (folder / "pins.txt").read_text().splitlines() if not line.startswith("#")]
+    session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
+    session.env.pop("PIP_CONSTRAINT")
+    session.install("--quiet", "--no-build-isolation", "--no-deps", *pins, env=WITHOUT_CUDA)
+    session.run("python", str(folder / "run.py"), *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session

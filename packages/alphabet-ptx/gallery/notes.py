@@ -1,0 +1,45 @@
+"""What is known of the races and failures in the gallery: judged by reading the kernels, not computed."""
+
+import re
+
+# Why a race of this kernel is harmless, or not.
+KNOWN_RACES = {
+    "liger_cross_entropy_kernel": "harmless: all replicas load a logit that one of them then replaces by its gradient",
+    "element_mul_kernel": "harmless: all replicas load a value that one of them then replaces by its product",
+    "_triton_rope": "harmless: all replicas load a value that one of them then turns in place",
+    "_moe_router_histogram_kernel": "true: counts are zeroed by some threads and added to atomically by others, "
+    "with no barrier between",
+    "fused_recurrent_bwd_kernel": "true, in the last bit: replicas round a value differently and store it in one place",
+    "chunk_hgrn_bwd_kernel_o": "harmless: all replicas load a gradient that one of them then replaces",
+}
+
+# The causes of failures among Triton's tests, by what their names or messages have in them; the first that fits.
+PATTERNS = (
+    (r"globaltimer|%smid|%clock", "asks for the time, or for the processor that it runs on"),
+    (r"test_pointer_arguments", "asks for tensors that are not on the device to be refused, or for pinned memory"),
+    (r"more than \d+ s", "takes longer than the time limit"),
+    (r"Torch not compiled with CUDA|no pinned memory", "asks torch for memory of a real device"),
+    (r"no GPU here whose time|CUDAGraph|elapsed_time", "asks for times of a real device"),
+    (r"device_print|vprintf|__assertfail", "prints from the device"),
+    (r"unknown instruction", "an instruction that is not covered"),
+    (r"uninitialised register", "a register without a value"),
+    (r"out of range", "an access out of range"),
+    (r"cannot read the|unknown special register|is not covered|not covered", "a form of PTX that is not covered"),
+)
+OTHER = "another cause"
+NOT_OURS = {
+    "asks for the time, or for the processor that it runs on",
+    "asks for tensors that are not on the device to be refused, or for pinned memory",
+    "asks torch for memory of a real device",
+    "asks for times of a real device",
+    "prints from the device",
+}
+CAUSES = {cause: cause not in NOT_OURS for cause in [*(cause for _, cause in PATTERNS), OTHER]}
+
+
+def explain(test: str, reason: str) -> str:
+    """The cause of a failure, from the test's name and what was raised."""
+    for pattern, cause in PATTERNS:
+        if re.search(pattern, f"{test} {reason}"):
+            return cause
+    return OTHER
