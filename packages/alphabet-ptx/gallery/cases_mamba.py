@@ -1,5 +1,7 @@
 """mamba-ssm: one step of the state, norms, activations, and the chunked scan (SSD) of Mamba-2, forward and backward."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from case import FP32, TF32, Compared, Source, compare, normal, without_initialization
@@ -11,7 +13,7 @@ MAMBA = Source("mamba-ssm")
 SUMS_OF_TF32 = 2e-2
 
 
-@MAMBA.case("state update", FP32)
+@MAMBA.case("state update", FP32, quick=True)
 def selective_state_update() -> list[Compared]:
     without_initialization("mamba_ssm")
     from mamba_ssm.ops.triton.selective_state_update import selective_state_update
@@ -44,7 +46,7 @@ def selective_state_update() -> list[Compared]:
     )
 
 
-@MAMBA.case("layer norm with residual", FP32)
+@MAMBA.case("layer norm with residual", FP32, quick=True)
 def layer_norm() -> list[Compared]:
     without_initialization("mamba_ssm")
     from mamba_ssm.ops.triton.layer_norm import layer_norm_fn
@@ -59,7 +61,7 @@ def layer_norm() -> list[Compared]:
     )
 
 
-@MAMBA.case("RMS norm", FP32)
+@MAMBA.case("RMS norm", FP32, quick=True)
 def rms_norm() -> list[Compared]:
     without_initialization("mamba_ssm")
     from mamba_ssm.ops.triton.layer_norm import rms_norm_fn
@@ -72,7 +74,7 @@ def rms_norm() -> list[Compared]:
     )
 
 
-@MAMBA.case("gated RMS norm in groups", FP32)
+@MAMBA.case("gated RMS norm in groups", FP32, quick=True)
 def gated_norm() -> list[Compared]:
     without_initialization("mamba_ssm")
     from mamba_ssm.ops.triton.layernorm_gated import rmsnorm_fn
@@ -86,12 +88,86 @@ def gated_norm() -> list[Compared]:
     )
 
 
-@MAMBA.case("SwiGLU", FP32)
+@MAMBA.case("SwiGLU", FP32, quick=True)
 def swiglu() -> list[Compared]:
     without_initialization("mamba_ssm")
     from mamba_ssm.ops.triton.k_activations import swiglu
 
     return compare(swiglu, lambda xy: F.silu(xy.chunk(2, -1)[0]) * xy.chunk(2, -1)[1], normal(5, 96))
+
+
+@MAMBA.case("sums within chunks", FP32, quick=True)
+def chunk_cumsum() -> list[Compared]:
+    without_initialization("mamba_ssm")
+    from mamba_ssm.ops.triton.ssd_chunk_state import _chunk_cumsum_fwd
+
+    def definition(dt: Tensor, a: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        steps = F.pad(F.softplus(dt + bias).mT, (0, 14)).unflatten(-1, (-1, 32))  # (B, H, chunks, 32)
+        return (steps * a[:, None, None]).cumsum(-1), steps
+
+    return compare(
+        lambda dt, a, bias: _chunk_cumsum_fwd(dt, a, 32, dt_bias=bias, dt_softplus=True),
+        definition,
+        normal(2, 50, 3),
+        -normal(3, seed=1).exp(),
+        normal(3, seed=2),
+        gradients=False,
+    )
+
+
+@MAMBA.case("states from chunk to chunk", FP32, quick=True)
+def state_passing() -> list[Compared]:
+    without_initialization("mamba_ssm")
+    from mamba_ssm.ops.triton.ssd_state_passing import state_passing
+
+    def definition(states: Tensor, decay: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+        before = [first]
+        for chunk in range(states.shape[1]):
+            before.append(before[-1] * decay[:, :, chunk, None].exp() + states[:, chunk])
+        return torch.stack(before[:-1], 1), before[-1]
+
+    return compare(
+        state_passing, definition, normal(2, 4, 3, 40), -normal(2, 3, 4, seed=1).exp(), normal(2, 3, 40, seed=2)
+    )
+
+
+@MAMBA.case("sums between steps of a chunk", FP32, quick=True)
+def segment_sums() -> list[Compared]:
+    without_initialization("mamba_ssm")
+    from mamba_ssm.ops.triton.mamba3.mamba3_mimo_utils import compute_dacs_segsum_triton
+
+    def definition(decay: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        sums = decay.unflatten(-1, (-1, 16)).cumsum(-1)
+        return sums.flatten(-2), (sums[..., -1:] - sums).flatten(-2), (sums[..., None] - sums[..., None, :]).tril()
+
+    return compare(
+        lambda decay: compute_dacs_segsum_triton(decay, 16), definition, -normal(2, 3, 48).exp(), gradients=False
+    )
+
+
+@MAMBA.case("rotation by one step", FP32, quick=True)
+def rotary_step() -> list[Compared]:
+    without_initialization("mamba_ssm")
+    from mamba_ssm.ops.triton.mamba3.mamba3_mimo_rotary_step import apply_rotary_qk_inference_fwd
+
+    def definition(q: Tensor, k: Tensor, state: Tensor, rate: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        angle = state + rate.tanh() * dt[..., None] * math.pi  # (B, H, N)
+        turn = torch.polar(torch.ones_like(angle), angle)[:, None]
+        turned = [
+            torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turn).flatten(-2) for x in (q, k)
+        ]
+        return turned[0], turned[1], angle
+
+    return compare(
+        apply_rotary_qk_inference_fwd,
+        definition,
+        normal(2, 4, 3, 16),
+        normal(2, 4, 3, 16, seed=1),
+        normal(2, 3, 8, seed=2),
+        normal(2, 3, 8, seed=3),
+        normal(2, 3, seed=4).exp(),
+        gradients=False,
+    )
 
 
 def scan(x: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, bias: Tensor) -> Tensor:
@@ -149,5 +225,6 @@ def ssd_backward_exact() -> list[Compared]:
     from triton import knobs
 
     # Three tensor-core products of parts in place of one keep all bits of float32.
-    knobs.language.fp32_default = "tf32x3"
-    return ssd(50, 32, gradients=True)
+    with knobs.language.scope():
+        knobs.language.fp32_default = "tf32x3"
+        return ssd(50, 32, gradients=True)
