@@ -218,13 +218,3 @@ def ssd_backward() -> list[Compared]:
 @MAMBA.case("SSD forward and backward, the last chunk not full", SUMS_OF_TF32)
 def ssd_backward_part() -> list[Compared]:
     return ssd(50, 32, gradients=True)
-
-
-@MAMBA.case("SSD forward and backward with exact products", FP32)
-def ssd_backward_exact() -> list[Compared]:
-    from triton import knobs
-
-    # Three tensor-core products of parts in place of one keep all bits of float32.
-    with knobs.language.scope():
-        knobs.language.fp32_default = "tf32x3"
-        return ssd(50, 32, gradients=True)

@@ -18,6 +18,8 @@ PATTERNS = (
     (r"globaltimer|%smid|%clock", "asks for the time, or for the processor that it runs on"),
     (r"test_pointer_arguments", "asks for tensors that are not on the device to be refused, or for pinned memory"),
     (r"more than \d+ s", "takes longer than the time limit"),
+    (r"OutOfResources", "needs more shared memory than this architecture has"),
+    (r"assert '(mma|ld|st|wgmma)", "asserts which instructions another architecture has"),
     (r"Torch not compiled with CUDA|no pinned memory", "asks torch for memory of a real device"),
     (r"no GPU here whose time|CUDAGraph|elapsed_time", "asks for times of a real device"),
     (r"device_print|vprintf|__assertfail", "prints from the device"),
@@ -30,6 +32,8 @@ OTHER = "another cause"
 NOT_OURS = {
     "asks for the time, or for the processor that it runs on",
     "asks for tensors that are not on the device to be refused, or for pinned memory",
+    "needs more shared memory than this architecture has",
+    "asserts which instructions another architecture has",
     "asks torch for memory of a real device",
     "asks for times of a real device",
     "prints from the device",

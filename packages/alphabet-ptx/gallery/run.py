@@ -19,7 +19,15 @@ from batches import run_apart
 from page import write_page
 from run_case import list_cases
 
-MODULES = ("cases_liger", "cases_mamba", "cases_fla", "cases_flaggems", "cases_scan", "cases_conv")
+MODULES = (
+    "cases_liger",
+    "cases_mamba",
+    "cases_mamba_exact",
+    "cases_fla",
+    "cases_flaggems",
+    "cases_scan",
+    "cases_conv",
+)
 
 
 def main() -> None:
