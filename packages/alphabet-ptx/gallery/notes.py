@@ -10,8 +10,8 @@ KNOWN_RACES = {
     "_moe_router_histogram_kernel": "true: counts are zeroed by some threads and added to atomically by others, "
     "with no barrier between",
     "fused_recurrent_bwd_kernel": "true, in the last bit: replicas round a value differently and store it in one place",
-    "chunk_hgrn_bwd_kernel_o": "true: the loop stores the gradients of a chunk, and for the chunk before it other threads "
-    "load the first of them, with no barrier between",
+    "chunk_hgrn_bwd_kernel_o": "true: the loop stores the gradients of a chunk, and for the chunk before it other "
+    "threads load the first of them, with no barrier between",
 }
 
 # The causes of failures among Triton's tests, by what their names or messages have in them; the first that fits.

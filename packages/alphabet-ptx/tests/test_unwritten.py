@@ -49,7 +49,7 @@ def launch(x, y):
 )
 def test_a_fresh_tensor_may_be_written_but_not_read(make):
     with ptx_device():
-        with pytest.raises(PtxError, match="stored to global memory is unknown.*to which nothing known was written"):
+        with pytest.raises(PtxError, match=r"stored to global memory is unknown.*to which nothing known was written"):
             launch(make(), torch.ones(64))
         fresh = make()
         launch(fresh.fill_(2.0), torch.ones(64))
