@@ -94,10 +94,10 @@ def check_handed_over(opcode):
     second = other[0] if count == 1 else "{" + ", ".join(other) + "}"
     data, out = random_bytes(THREADS * count * size), np.zeros(THREADS * count * size, np.uint8)
     plain = opcode.removeprefix("st.param")
-    body = [f"{{ .param .align 16 .b8 handed[{count * size + 16}];", offset(count * size, 0)]
-    body += [f"ld.global{plain} {vector}, [%d10];", f"{opcode} [handed+16], {vector};"]
+    body = [f"{{ .param .align 32 .b8 handed[{count * size + 32}];", offset(count * size, 0)]
+    body += [f"ld.global{plain} {vector}, [%d10];", f"{opcode} [handed+32], {vector};"]
     body += [
-        f"ld.param{plain} {second}, [handed+16]; }}",
+        f"ld.param{plain} {second}, [handed+32]; }}",
         offset(count * size, 1),
         f"st.global{plain} [%d10], {second};",
     ]
