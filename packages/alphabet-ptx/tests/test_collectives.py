@@ -7,6 +7,7 @@ from alphabet_ptx import (
     clusters,
     collectives,
     conversions,
+    externals,
     instructions,
     integers,
     matrices,
@@ -267,7 +268,7 @@ def test_no_instruction_is_without_a_test():
     """The tables that this module and the tests of the same names iterate over."""
     elementwise = {*integers.TABLE, *reals.TABLE, *conversions.TABLE}
     copies = {*mbarriers.TABLE, *tensormaps.TABLE, *tensor_copies.TABLE, *clusters.TABLE}  # in test_tensor_copies
-    plain = {*elementwise, *transfers.TABLE, *instructions.CONTROL, *TABLE}
+    plain = {*elementwise, *transfers.TABLE, *instructions.CONTROL, *externals.TABLE, *TABLE}  # those in test_calls
     assert set(instructions.TABLE) == {*plain, *warpgroups.TABLE, *copies}
 
 
