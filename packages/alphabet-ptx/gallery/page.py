@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tables
 from notes import CAUSES, KNOWN_RACES, explain
+from triton_tests import FILES
 
 HEAD = """# alphabet-ptx on other people's kernels
 
@@ -103,6 +104,10 @@ def summarize_tests(tests: list[dict[str, str]]) -> list[str]:
         "Of each test function in these files at most three parametrizations: the first, the middle one and the last.",
         "Skipped is what Triton itself skips on this architecture. `Ours` are failures that alphabet-ptx causes.",
     ]
+    ran = {row["test"].partition("::")[0] for row in tests}
+    missing = [name for name in (file.rpartition("/")[2].partition("::")[0] for file in FILES) if name not in ran]
+    if missing:
+        lines.append(f"Not run yet: {', '.join(missing)}.")
     lines += head("file", "passed", "failed", "of these ours", "skipped", "left out")
     files: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ FILES = (
     "unit/runtime/test_launch.py",
 )
 RESTARTS = 20
+FOLDERS = re.compile(r"(?<=['\" ])/(?:[\w.+-]+/)+")  # where a machine keeps its files is nobody's business
 
 
 def run(folder: Path, arch: str) -> None:
@@ -57,5 +59,6 @@ def read_log(log: Path) -> list[dict[str, Any]]:
             continue
         if row["outcome"] == "started":
             row |= {"outcome": "crashed", "reason": "the process ended in this test"}
-        rows[row["test"]] = row | {"reason": " ".join((row.get("fault") or row.get("reason", "")).split())[:300]}
+        reason = " ".join((row.get("fault") or row.get("reason", "")).split())[:300]
+        rows[row["test"]] = row | {"reason": FOLDERS.sub("", reason)}
     return list(rows.values())
