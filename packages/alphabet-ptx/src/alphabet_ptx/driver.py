@@ -8,6 +8,7 @@ another architecture.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
@@ -174,7 +175,7 @@ class Utilities:
 
     def load_binary(self, name: str, binary: bytes, _shared: int, _device: int) -> tuple[str, str, int, int, int]:
         """A module and function, which nobody looks at, registers, spilled bytes, and the most threads of a block."""
-        registers, spills = read_usage(binary)
+        registers, spills = count_registers(binary)
         return name, name, registers, spills, 1024
 
     def unload_module(self, module: object) -> None:
@@ -183,6 +184,9 @@ class Utilities:
     def get_device_properties(self, _: int) -> dict[str, int]:
         """What Triton and launchers look up."""
         return self.device.properties
+
+
+count_registers = lru_cache(read_usage)  # a kernel is loaded again for every specialization
 
 
 def try_configuration(device: PtxDevice, call: Callable[[], object], quantiles: Any) -> list[float]:

@@ -5,7 +5,6 @@ import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,6 @@ def _measure(compiled: CompiledKernel, target: str, ptxas: str) -> dict[str, Any
     }
 
 
-@lru_cache
 def read_usage(cubin: bytes) -> tuple[int, int]:
     """Registers and bytes of stack per thread of a compiled kernel, by cuobjdump."""
     with tempfile.TemporaryDirectory() as folder:
