@@ -206,7 +206,7 @@ def test_faults_planted_in_attention_show(text, number, shows):
     [
         ("wgmma.wait_group", 0, "", "write during asynchronous read"),
         ("wgmma.wait_group", 1, "", "nan"),
-        ("mbarrier.try_wait", 0, "setp.eq.u32 complete, 0, 0;", "nan"),
+        ("mbarrier.try_wait", 0, "setp.eq.u32 complete, 0, 0;", "before a copy was waited for"),
         ("mbarrier.arrive.expect_tx", 0, "", "that nothing ends"),
         ("mbarrier.init", 0, "", "no mbarrier was initialised"),
         ("fence.proxy.tensormap", 0, "", "no fence.proxy.tensormap since"),

@@ -119,3 +119,19 @@ def test_names_of_inner_scopes_do_not_mix():
         out,
     )
     assert (out == 7).all()
+
+
+def test_labels_belong_to_their_scope():
+    """Triton puts the same loop that waits, with the same label, into several places."""
+    scope = "{\n.reg .pred done;\nbra skip;\nwaiting:\nadd.u32 %r1, %r1, 1;\nskip:\nsetp.gt.u32 done, %r1, 3;\n"
+    scope += "@!done bra.uni waiting;\n}\n"
+    program = parse(make_kernel(f"mov.u32 %r1, 0;\n{scope}{scope}bra skip;\nskip:\nret;"))
+    targets = [program.labels[each.operands[0].name] for each in program.instructions if each.opcode == "bra"]
+    assert targets == [3, 2, 7, 6, 10]
+
+
+def test_coordinates_in_an_address():
+    program = parse(make_kernel("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%d1, {%r2, 7}], [%r3+16];"))
+    tensor, place = program.instructions[0].operands
+    assert tensor == Address(Register("%d1"), 0, (Register("%r2"), Immediate("7")))
+    assert place == Address(Register("%r3"), 16)
