@@ -111,7 +111,7 @@ class Tensor:
     """What execute asks of a torch tensor."""
 
     def __init__(self, array):
-        self.array = array
+        self.array, self.dtype = array, f"torch.{array.dtype}"
 
     def detach(self):
         return self

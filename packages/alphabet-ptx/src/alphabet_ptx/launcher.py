@@ -4,6 +4,7 @@ Triton specializes and compiles a call as on a GPU; what reaches a launcher are 
 Tensors are seen where they lie, by their address and the bytes that their shape and strides span.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ class Launcher:
         self.signature = src.signature
         self.metadata = metadata
         self.ptx = read_ptx(src, metadata)
+        self.file = inspect.getsourcefile(src.fn.fn) or "" if hasattr(src, "fn") else ""
 
     def __call__(
         self,
@@ -65,7 +67,7 @@ class Launcher:
         self, device: "PtxDevice", grid: tuple[int, int, int], stream: int, arguments: tuple[object, ...]
     ) -> None:
         meta = self.metadata
-        launch = Launch(meta.name, grid, meta.num_warps, meta.num_stages, meta.shared, self.ptx)
+        launch = Launch(meta.name, grid, meta.num_warps, meta.num_stages, meta.shared, self.ptx, self.file)
         device.report.launches.append(launch)
         began = time.perf_counter()
         try:

@@ -10,7 +10,7 @@ from alphabet_ptx.races import Race
 
 @dataclass
 class Launch:
-    """One launch: what was launched, and what its execution found.
+    """One launch: what was launched, from which source file, and what its execution found.
 
     `report` is None while it has not ended, and stays so if a fault ended it; `fault` is that fault. `changed` names
     the arrays that come out different when programs and warps run in the opposite order; None if this was not tried.
@@ -22,6 +22,7 @@ class Launch:
     stages: int
     shared: int
     ptx: str = field(repr=False)
+    file: str = ""
     seconds: float = 0.0
     report: Report | None = None
     fault: PtxError | None = None

@@ -31,7 +31,7 @@ def judge(report: DeviceReport) -> Verdict:
 
 def describe_fault(launch: Launch, fault: PtxError) -> str:
     """A fault, the launch that committed it, and the source line."""
-    return f"{launch.kernel}: {fault}{quote(fault.source)}"
+    return f"{launch.kernel}: {fault}{quote(fault.source, launch.file)}"
 
 
 def describe_race(launch: Launch, race: Race) -> str:
@@ -42,15 +42,19 @@ def describe_race(launch: Launch, race: Race) -> str:
         effect = "whether it matters was not tried"
     else:
         effect = "in the opposite order the results are the same"
-    return f"{launch.kernel}: race, {effect}: {race}{quote(race.source)}"
+    return f"{launch.kernel}: race, {effect}: {race}{quote(race.source, launch.file)}"
 
 
-def quote(source: Source | None) -> str:
-    """The source line itself, and the line from which it was called, as far as the files are there."""
+def quote(source: Source | None, file: str) -> str:
+    """The source line itself, and the line from which it was called, as far as the files are there.
+
+    `file` is the kernel's. Triton finds compiled kernels by their text, so the path in the PTX may be that of a copy.
+    """
     lines = []
     while source is not None:
-        text = linecache.getline(source.file, source.line).strip()
+        name = Path(source.file).name
+        text = linecache.getline(file if name == Path(file).name else source.file, source.line).strip()
         if text:
-            lines.append(f"\n    {Path(source.file).name}:{source.line}: {text}")
+            lines.append(f"\n    {name}:{source.line}: {text}")
         source = source.caller
     return "".join(lines)
