@@ -126,7 +126,7 @@ def check_style(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict type checking of the packages by mypy."""
-    install(session, "mypy", "matplotlib", *packages())
+    install(session, "mypy", "matplotlib", "pytest", *packages())
     check_types(session)
 
 
