@@ -4,9 +4,11 @@ import pytest
 import torch
 import triton
 from alphabet_ptx import PtxError, activate, deactivate, ptx_device
+from alphabet_ptx.verdicts import judge
 from alphabet_testing.ptx.driver_kernels import (
     add_kernel,
     copy_descriptor_kernel,
+    count_kernel,
     double_kernel,
     endless_kernel,
     racy_kernel,
@@ -198,6 +200,28 @@ def test_a_missing_barrier_is_a_race():
         assert "driver_kernels.py" in str(device.report.races[0])
     with ptx_device(strict=True), pytest.raises(PtxError, match="race: global read after write"):
         shift_kernel[(1,)](x, scratch, torch.zeros(200), 200, BARRIER=False, BLOCK=256)
+
+
+def test_whether_a_race_matters():
+    x = torch.arange(128, dtype=torch.int32) % 8
+    with ptx_device() as device:
+        out = torch.zeros(1)
+        racy_kernel[(3,)](x, out, 1, BLOCK=4)
+        assert out.item() == 2  # the results stay those of the usual order
+        counts = torch.zeros(8, dtype=torch.int32)
+        count_kernel[(1,)](x, counts, BLOCK=128)
+        assert counts.tolist() == [16] * 8
+        count_kernel[(1,)](x, torch.empty(8, dtype=torch.int32), BLOCK=128)
+    last, zeroed, fresh = device.report
+    assert last.changed == ["out"]
+    assert zeroed.changed == ["counts"]
+    assert fresh.changed is None
+    assert "nothing known was written" in fresh.changed_fault.reason
+    assert fresh.fault is None
+    assert [launch.races_matter for launch in device.report] == [True] * 3
+    verdict = judge(device.report)
+    assert not verdict.warnings
+    assert any("in another order the launch ends in a fault, atom" in error for error in verdict.errors)
 
 
 def test_an_endless_kernel_ends_with_its_line():

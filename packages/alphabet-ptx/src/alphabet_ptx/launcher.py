@@ -80,11 +80,13 @@ class Launcher:
             before = {name: array.copy() for name, array in arrays.items() if array is not None}
             launch.report = execute(strict=device.strict, mode=device.mode)
             if launch.races and device.rerun:
-                launch.changed = find_changes(
-                    {name: array for name, array in arrays.items() if array is not None},
-                    before,
-                    lambda order: execute(mode=replace(device.mode, order=order)),
-                )
+                found = {name: array for name, array in arrays.items() if array is not None}
+                try:
+                    launch.changed = find_changes(
+                        found, before, lambda order: execute(mode=replace(device.mode, order=order))
+                    )
+                except PtxError as fault:
+                    launch.changed_fault = fault
         except PtxError as error:
             launch.fault = error
             raise

@@ -13,7 +13,8 @@ class Launch:
     """One launch: what was launched, from which source file, and what its execution found.
 
     `report` is None while it has not ended, and stays so if a fault ended it; `fault` is that fault. `changed` names
-    the arrays that come out different when programs and warps run in the opposite order; None if this was not tried.
+    the arrays that come out different when programs and warps run in another order, None if this was not tried or
+    ended in a fault, which is then `changed_fault`.
     """
 
     kernel: str
@@ -27,11 +28,17 @@ class Launch:
     report: Report | None = None
     fault: PtxError | None = None
     changed: list[str] | None = None
+    changed_fault: PtxError | None = None
 
     @property
     def races(self) -> list[Race]:
         """The races of this launch."""
         return self.report.races if self.report else []
+
+    @property
+    def races_matter(self) -> bool:
+        """Whether another order was seen to change the results."""
+        return bool(self.changed) or self.changed_fault is not None
 
     def __str__(self) -> str:
         grid = " x ".join(map(str, self.grid))

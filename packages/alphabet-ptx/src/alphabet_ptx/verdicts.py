@@ -25,7 +25,7 @@ def judge(report: DeviceReport) -> Verdict:
         if launch.fault is not None:
             errors.append(describe_fault(launch, launch.fault))
         for race in launch.races:
-            (errors if launch.changed else warnings).append(describe_race(launch, race))
+            (errors if launch.races_matter else warnings).append(describe_race(launch, race))
     return Verdict(errors, warnings)
 
 
@@ -36,7 +36,9 @@ def describe_fault(launch: Launch, fault: PtxError) -> str:
 
 def describe_race(launch: Launch, race: Race) -> str:
     """A race, and whether it matters."""
-    if launch.changed:
+    if launch.changed_fault is not None:
+        effect = f"in another order the launch ends in a fault, {launch.changed_fault.reason}"
+    elif launch.changed:
         effect = f"in the opposite order {', '.join(launch.changed)} gets other values"
     elif launch.changed is None:
         effect = "whether it matters was not tried"

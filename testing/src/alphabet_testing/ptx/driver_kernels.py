@@ -73,3 +73,11 @@ def shift_kernel(x, scratch, out, n, BARRIER: tl.constexpr, BLOCK: tl.constexpr)
 def endless_kernel(x, BLOCK: tl.constexpr):
     while tl.load(x) == 0:
         tl.debug_barrier()
+
+
+@triton.jit
+def count_kernel(x, counts, BLOCK: tl.constexpr):
+    """Counts are zeroed by some threads and added to by others, with no barrier between."""
+    i = tl.arange(0, BLOCK)
+    tl.store(counts + i, 0, mask=i < 8)
+    tl.atomic_add(counts + tl.load(x + i), 1)
