@@ -76,9 +76,11 @@ def test_without_numba_the_loop_runs():
         "import torch\nfrom alphabet_baselines import build, selective_scan\n"
         "assert selective_scan.find_compiled_scan() is selective_scan.AdjointScan\n"
         "model = build('mamba', channels=1, outputs=2, width=4, choice=(16, 3))\n"
-        "model(torch.ones(1, 3, 1)).sum().backward()"
+        "model(torch.ones(1, 3, 1)).sum().backward()\n"
+        "print(all(p.grad.isfinite().all() for p in model.parameters()))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

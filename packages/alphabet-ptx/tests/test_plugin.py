@@ -13,15 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from alphabet_ptx import PtxError
-
-
-@triton.jit
-def shift_kernel(x, scratch, out, n, BARRIER: tl.constexpr, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(scratch + i, tl.load(x + i, mask=i < n), mask=i < n)
-    if BARRIER:
-        tl.debug_barrier()
-    tl.store(out + i, tl.load(scratch + i - 1, mask=(i > 0) & (i < n), other=0.0), mask=i < n)
+from alphabet_testing.ptx.driver_kernels import shift_kernel
 
 
 @triton.jit
