@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from alphabet_ptx import PtxError, execute
 from alphabet_ptx.operands import constant
-from alphabet_ptx.parse import Address, Immediate, Register, Symbol, Vector, parse
+from alphabet_ptx.parse import parse
+from alphabet_ptx.program import Address, Immediate, Register, Symbol, Vector
 from alphabet_testing.ptx.snippets import HEADER, make_kernel, run
 
 TEXT = (

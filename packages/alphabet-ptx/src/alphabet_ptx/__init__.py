@@ -12,7 +12,8 @@ cache         what compile_kernel and resources made before, on disk
 arguments     arrays and numbers as a kernel's parameters       errors       PtxError and places in the source
 
 The machine:
-parse         PTX text as a program                             machine      a block and its registers
+parse         PTX text as a program                             program      its instructions, operands and names
+machine       a block and its registers
 functions     functions of a module and calls of them           places       lines of the Python source
 knowledge     which registers have a value                      traces       which bytes of a result have one
 homes         arrays by their addresses in the caller's memory  fp8          8-bit floating types

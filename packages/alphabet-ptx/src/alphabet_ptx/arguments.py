@@ -13,7 +13,7 @@ from alphabet_ptx.datatypes import Array, size_of
 from alphabet_ptx.descriptors import Mapped
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.memory import ORIGIN, GlobalMemory
-from alphabet_ptx.parse import Parameter, Program
+from alphabet_ptx.program import Parameter, Program
 
 # Element types of Triton and the numpy types that hold them.
 ELEMENTS = {

@@ -7,7 +7,7 @@ from alphabet_ptx.datatypes import WARP, Mask
 from alphabet_ptx.elementwise import Operation, elementwise, flatten
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Immediate, Instruction
+from alphabet_ptx.program import Immediate, Instruction
 
 
 def _elect(instruction: Instruction, block: Block) -> Step:

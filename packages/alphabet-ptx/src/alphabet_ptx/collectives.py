@@ -11,7 +11,7 @@ from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Immediate, Instruction, Operand
+from alphabet_ptx.program import Immediate, Instruction, Operand
 
 
 def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | None = None) -> Array:

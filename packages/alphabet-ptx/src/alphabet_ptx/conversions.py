@@ -7,7 +7,7 @@ from alphabet_ptx.datatypes import DTYPES, Array, is_float, is_signed, size_of
 from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
 from alphabet_ptx.fp8 import decode_fp8, encode_fp8
 from alphabet_ptx.machine import Binder
-from alphabet_ptx.parse import Instruction, Vector
+from alphabet_ptx.program import Instruction, Vector
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, encode_f16, flush, round_f32, round_tf32
 
 _WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}

@@ -27,7 +27,8 @@ from alphabet_ptx.instructions import find_pattern
 from alphabet_ptx.machine import Block
 from alphabet_ptx.memory import POISON
 from alphabet_ptx.modes import USUAL, Mode
-from alphabet_ptx.parse import Program, parse
+from alphabet_ptx.parse import parse
+from alphabet_ptx.program import Program
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
 

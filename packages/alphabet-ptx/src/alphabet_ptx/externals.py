@@ -9,7 +9,7 @@ from alphabet_ptx.datatypes import Array, Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.memory import ORIGIN
-from alphabet_ptx.parse import Instruction, Operand, Symbol
+from alphabet_ptx.program import Instruction, Operand, Symbol
 
 _SPECIFICATION = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(hh|h|ll|l|z)?([diuoxXcfFeEgGaps%])")
 

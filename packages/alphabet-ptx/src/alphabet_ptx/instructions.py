@@ -25,7 +25,7 @@ from alphabet_ptx import (
 from alphabet_ptx.datatypes import Mask
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Instruction
+from alphabet_ptx.program import Instruction
 from alphabet_ptx.proxies import AsyncProxy
 
 

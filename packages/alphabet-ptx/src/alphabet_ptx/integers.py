@@ -10,7 +10,7 @@ from alphabet_ptx.elementwise import Operation, elementwise, parts, same_type
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder
 from alphabet_ptx.operands import constant
-from alphabet_ptx.parse import Immediate, Instruction
+from alphabet_ptx.program import Immediate, Instruction
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
 

@@ -21,8 +21,8 @@ from alphabet_ptx.memory import POISON, GlobalMemory, LocalMemory, Memory, Pendi
 from alphabet_ptx.modes import USUAL, Mode
 from alphabet_ptx.operands import constant, special_registers
 from alphabet_ptx.orders import Order
-from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Program, Register, Symbol, Variable
 from alphabet_ptx.polls import Polls
+from alphabet_ptx.program import Address, Immediate, Instruction, Operand, Program, Register, Symbol, Variable
 from alphabet_ptx.races import Race, Tracker
 
 Step = Callable[[Mask | None], None]

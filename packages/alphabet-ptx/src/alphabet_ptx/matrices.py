@@ -16,7 +16,7 @@ from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.fp8 import decode_fp8
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Instruction, Operand
+from alphabet_ptx.program import Instruction, Operand
 from alphabet_ptx.rounding import decode_bf16, truncate_tf32
 from alphabet_ptx.tensorcores import add_products
 

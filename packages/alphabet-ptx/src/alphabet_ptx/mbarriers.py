@@ -14,7 +14,7 @@ from alphabet_ptx.datatypes import Array, Mask
 from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
-from alphabet_ptx.parse import Immediate, Instruction, Operand, Symbol
+from alphabet_ptx.program import Immediate, Instruction, Operand, Symbol
 from alphabet_ptx.transfers import spread
 
 BYTES = 8

@@ -13,7 +13,7 @@ import numpy as np
 from alphabet_ptx.datatypes import Array, unsigned
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.homes import Home, Homes
-from alphabet_ptx.parse import Variable
+from alphabet_ptx.program import Variable
 from alphabet_ptx.races import Tracker
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.

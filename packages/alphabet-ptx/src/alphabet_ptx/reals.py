@@ -14,7 +14,7 @@ from alphabet_ptx.datatypes import Array
 from alphabet_ptx.elementwise import Operation, elementwise, parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step
-from alphabet_ptx.parse import Instruction
+from alphabet_ptx.program import Instruction
 from alphabet_ptx.rounding import (
     add_directed,
     decode_bf16,

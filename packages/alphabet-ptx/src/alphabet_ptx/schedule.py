@@ -16,7 +16,7 @@ from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.instructions import BRANCHES, EXITS, bind
 from alphabet_ptx.machine import Block, Step
-from alphabet_ptx.parse import Instruction, Symbol
+from alphabet_ptx.program import Instruction, Symbol
 
 
 @dataclass(frozen=True)

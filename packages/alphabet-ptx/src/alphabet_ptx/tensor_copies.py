@@ -16,7 +16,7 @@ from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
 from alphabet_ptx.mbarriers import Barriers
-from alphabet_ptx.parse import Address, Instruction, Operand
+from alphabet_ptx.program import Address, Instruction, Operand
 from alphabet_ptx.proxies import CHUNK, AsyncProxy, Reading
 from alphabet_ptx.tensormaps import TensorMap, TensorMaps
 from alphabet_ptx.tiles import swizzle

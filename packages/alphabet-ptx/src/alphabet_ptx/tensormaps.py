@@ -16,7 +16,7 @@ from alphabet_ptx.datatypes import WARP, Array, Mask, size_of
 from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
-from alphabet_ptx.parse import Immediate, Instruction
+from alphabet_ptx.program import Immediate, Instruction
 
 BYTES = 128
 # Address; rank - 1, element type, interleave, swizzle, fill, swizzle atomicity; sizes, box, steps; strides in bytes.

@@ -10,7 +10,7 @@ from alphabet_ptx.elementwise import Operation, elementwise, flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.memory import POISON, Copy, Memory
-from alphabet_ptx.parse import Address, Immediate, Instruction, Operand, Register, Symbol
+from alphabet_ptx.program import Address, Immediate, Instruction, Operand, Register, Symbol
 from alphabet_ptx.rounding import decode_bf16, encode_bf16, flush
 
 

@@ -16,7 +16,7 @@ from alphabet_ptx.elementwise import flatten, parts
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.machine import Binder, Block, Step, Unit
 from alphabet_ptx.matrices import fragments, round_sum, sum_products, values_of
-from alphabet_ptx.parse import Instruction, Vector
+from alphabet_ptx.program import Instruction, Vector
 from alphabet_ptx.proxies import AsyncProxy, Reading
 from alphabet_ptx.tiles import GROUP, Descriptor, accumulator, assemble
 
