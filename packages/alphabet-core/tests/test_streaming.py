@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import safetensors.torch
 import torch
@@ -100,6 +102,37 @@ def test_a_state_that_does_not_fit_together_is_refused():
     state = stream.state()
     with pytest.raises(AlphabetError, match=r"window.*8 to 16"):
         stream.restore(state | {"0.window": state["0.window"][:, :9]})
+
+
+def test_the_state_of_another_model_is_refused():
+    model = build_model()
+    state = StreamingAlphabet(model, batch=2).feed(draw(7, 30)[0]).state()
+    StreamingAlphabet(copy.deepcopy(model), batch=2).restore(state)
+    with torch.no_grad():
+        model.head.bias += 1e-9  # sizes are the same, and nearly all numbers
+    with pytest.raises(AlphabetError, match="another model"):
+        StreamingAlphabet(model, batch=2).restore(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("tokens", torch.tensor(-3), "count"),
+        ("tokens", torch.tensor(2.5), "count"),
+        ("tokens", torch.tensor(float("nan")), "count"),
+        ("tokens", torch.tensor([30, 30]), "count"),
+        ("tokens", 30, "torch.Tensor"),
+        ("tokens", torch.tensor(5), r"0 \.\.\. 5"),
+        ("0.counts", torch.full((2, 4, 1), -1), r"0 \.\.\. 30"),
+    ],
+)
+def test_impossible_counts_in_a_state_are_refused(name, value, message):
+    stream = StreamingAlphabet(build_model(), batch=2).feed(draw(7, 30)[0])
+    before = stream.describe()
+    with pytest.raises(AlphabetError, match=message):
+        stream.restore(stream.state() | {name: value})
+    assert stream.tokens == 30
+    assert stream.describe().equal(before)
 
 
 def test_an_empty_chunk_must_still_fit():

@@ -108,6 +108,20 @@ def test_recipes_are_the_papers():
     assert {(r.weight_decay, r.batch_size) for r in RECIPES.values()} == {(1e-4, 64)}
 
 
+@pytest.mark.parametrize(
+    ("loss", "bad"),
+    [("mse", "nan"), ("mse", "inf"), ("multilabel", "nan"), ("multilabel", "1.5"), ("multilabel", "-0.1")],
+)
+def test_targets_that_would_ruin_the_parameters_are_refused(loss, bad):
+    model = build_model()
+    values, targets = draw(loss)
+    before = [parameter.clone() for parameter in model.parameters()]
+    targets[3, 1] = float(bad)
+    with pytest.raises(AlphabetError, match=f"targets must .* found {bad} at batch 3, output 1"):
+        TrainingStep(model, loss=loss)(values, targets)
+    assert all(torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
+
+
 def test_mistakes_are_named():
     model = build_model()
     values, targets = draw("cross_entropy")

@@ -2,18 +2,22 @@
 
 import copy
 import re
+import threading
 
+import alphabet_cpu.runtime
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, read_sequence, value_checks
 from alphabet_core.head import AffineHead
-from alphabet_cpu import CpuRuntime
+from alphabet_core.scan import scan_chunked
+from alphabet_cpu import CpuRuntime, CpuStream
 from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
-from alphabet_cpu.weights import fold_and_pack
+from alphabet_cpu.weights import fold_and_pack, fold_and_select
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_testing.sizes import DESIGN_CASES, SIZES
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils.parametrizations import weight_norm
 
 
@@ -114,6 +118,47 @@ def test_changed_parameters_are_seen():
         assert float((runtime(values) - model(values)).abs().max()) < 1e-6
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_parameter_that_changes_while_weights_are_folded_is_seen_by_the_next_call(when, monkeypatch):
+    model, (values, _) = make_model(), make_batch(2, 30, 2)
+    runtime = CpuRuntime(model)
+
+    def fold_beside_a_writer(snapshot):
+        if when == "before":
+            model.head.weight.data.mul_(2.0)
+        folded = fold_and_select(snapshot)
+        model.direct.lift.bias.data.add_(0.5)
+        return folded
+
+    monkeypatch.setattr(alphabet_cpu.runtime, "fold_and_select", fold_beside_a_writer)
+    runtime(values)
+    monkeypatch.undo()
+    with torch.no_grad():
+        assert float((runtime(values) - model(values)).abs().max()) < 1e-6
+
+
+def test_a_thread_that_writes_parameters_never_leaves_stale_logits():
+    model, (values, _) = make_model(), make_batch(1, 20, 2)
+    runtime, going = CpuRuntime(model), threading.Event()
+
+    def write():
+        while not going.is_set():
+            model.head.weight.data.add_(0.01)
+            model.direct.lift.bias.data.mul_(-1.0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(50):
+            runtime(values)
+    finally:
+        going.set()
+        writer.join()
+    with torch.no_grad():
+        wanted = model(values)
+        assert float((runtime(values) - wanted).abs().max()) < 1e-5 * float(wanted.abs().max() + 1)
+
+
 class Doubled(Alphabet):
     def forward(self, values, **side_inputs):
         return 2.0 * super().forward(values, **side_inputs)
@@ -130,6 +175,10 @@ def changed(change):
     return model
 
 
+def scan_twice(transition, drive, initial):
+    return 2.0 * scan_chunked(transition, drive, initial)
+
+
 REFERENCE = {
     "variant": (lambda: make_model(variant="no-synthesis"), {}, "structural variant"),
     "energy": (lambda: make_model(variant="energy-only"), {}, "structural variant"),
@@ -139,6 +188,12 @@ REFERENCE = {
     "subclass": (lambda: Doubled(AlphabetConfig(2, 64, 16, 5)), {}, "the model has a Doubled"),
     "head": (lambda: changed(lambda m: setattr(m, "head", Tempered(m.config))), {}, "the model has a Tempered"),
     "hook": (lambda: changed(lambda m: m.head.register_forward_hook(lambda *_: torch.zeros(2, 5))), {}, "a hook"),
+    "scan": (lambda: changed(lambda m: setattr(m, "scan", scan_twice)), {}, "scan is scan_twice"),
+    "forward": (
+        lambda: changed(lambda m: setattr(m.head, "forward", torch.zeros_like)),
+        {},
+        "forward of .* AffineHead",
+    ),
     "norm": (lambda: changed(lambda m: weight_norm(m.project)), {}, "the model has a ParametrizedLinear"),
 }
 
@@ -154,6 +209,29 @@ def test_everything_else_visibly_takes_the_reference(case):
     assert re.search(reason, path)
     with torch.no_grad():
         assert torch.equal(runtime(values, **given_masks), model(values, **given_masks))
+
+
+def test_hooks_on_all_modules_are_called():
+    model, (values, _) = make_model(), make_batch(2, 30, 2)
+    runtime = CpuRuntime(model)
+    handle = register_module_forward_hook(lambda module, given, found: found * 2 if module is model.head else None)
+    try:
+        assert "a hook is registered on all modules" in runtime.path(values)
+        with torch.no_grad():
+            assert torch.equal(runtime(values), model(values))
+    finally:
+        handle.remove()
+    assert runtime.path(values) == "fused"
+
+
+def test_another_default_device_changes_nothing():
+    model, (values, masks) = make_model(), make_batch(2, 30, 2, "both")
+    wanted = CpuRuntime(model)(values, **masks)
+    with torch.device("meta"):
+        assert torch.equal(CpuRuntime(model)(values, **masks), wanted)
+        stream = CpuStream(model).feed(values[:1], **{name: mask[:1] for name, mask in masks.items()})
+        assert stream.state()["tokens"] == 30
+        assert torch.isfinite(stream.logits()).all()
 
 
 def test_the_fused_path_says_so():

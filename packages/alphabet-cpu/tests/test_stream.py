@@ -70,6 +70,15 @@ def test_a_stream_goes_on_from_its_saved_state(tmp_path):
         CpuStream(make_model(3, 24, 7, 2)).restore(later.state())
     with pytest.raises(AlphabetError, match="state must have the entries"):
         later.restore({"tokens": torch.tensor(3)})
+    with pytest.raises(AlphabetError, match="count"):
+        later.restore(later.state() | {"tokens": torch.tensor(-1)})
+    with pytest.raises(AlphabetError, match=r"state\['pairs'\]"):
+        later.restore(later.state() | {"tokens": torch.tensor(7)})
+    state = later.state()
+    with torch.no_grad():
+        model.head.bias += 1.0
+    with pytest.raises(AlphabetError, match="another model"):
+        CpuStream(model).restore(state)
 
 
 @pytest.mark.parametrize("kind", ["list", "strided", "read-only", "double", "tensor"])

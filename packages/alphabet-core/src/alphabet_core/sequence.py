@@ -204,6 +204,18 @@ def check_indices(name: str, indices: Tensor, batch: int, classes: int) -> None:
         )
 
 
+def check_target_values(targets: Tensor, *, shares: bool) -> None:
+    """Raise unless targets (B, K) are finite, or in 0 ... 1 where they are `shares`, naming the first that is not."""
+    bad = ~((targets >= 0) & (targets <= 1)) if shares else ~targets.isfinite()
+    if bad.any():
+        wanted = "lie in 0 ... 1, as labels of several do" if shares else "be finite"
+        index = tuple(int(i) for i in bad.nonzero()[0])
+        raise AlphabetError(
+            f"targets must {wanted}; found {targets[index].item()} at batch {index[0]}, output {index[1]}. "
+            "One step towards it would ruin every parameter"
+        )
+
+
 def _first(bad: Tensor, tensor: Tensor) -> str:
     index = tuple(int(i) for i in bad.nonzero()[0])
     place = ", ".join(f"{axis} {i}" for axis, i in zip(("batch", "token", "channel"), index, strict=False))

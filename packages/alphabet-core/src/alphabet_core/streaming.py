@@ -4,6 +4,7 @@ Each lift looks eight tokens ahead, so the direct bank runs eight tokens behind 
 `describe` finishes both on a copy, with the zeros that the whole pass pads, and leaves the stream as it was.
 """
 
+import hashlib
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -25,6 +26,38 @@ NO_CLOCK = (
     "model(values, time_delta=...) on a window instead"
 )
 WAITING_MASKS = ("waiting_valid", "waiting_gate")
+
+
+def identify_model(frozen: Alphabet) -> Tensor:
+    """The digest (32,) uint8 of a frozen model's configuration and numbers: what a stream's state belongs to."""
+    digest = hashlib.sha256(repr(frozen.config).encode())
+    for name, tensor in frozen.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8, device="cpu")
+
+
+def count_tokens(state: dict[str, Tensor], names: set[str]) -> int:
+    """The number of tokens that a state has seen, after checking that it has these entries and is a state at all."""
+    wanted = {"model", "tokens", *names}
+    if not isinstance(state, dict) or set(state) != wanted:
+        found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+        raise AlphabetError(f"state must have the entries {sorted(wanted)}; got {found}")
+    if odd := [name for name, tensor in state.items() if not isinstance(tensor, Tensor)]:
+        raise AlphabetError(f"state[{odd[0]!r}] must be a torch.Tensor; got {type(state[odd[0]]).__name__}")
+    tokens = state["tokens"]
+    if tokens.shape != () or tokens.dtype != torch.int64 or tokens < 0:
+        raise AlphabetError(f"state['tokens'] must be a count, one int64 of at least 0; got {tokens}")
+    return int(tokens)
+
+
+def require_same_model(state: dict[str, Tensor], identity: Tensor) -> None:
+    """Raise unless a state was taken from the model of this identity."""
+    if not torch.equal(state["model"].cpu(), identity):
+        raise AlphabetError(
+            "state belongs to another model: its digest is not this one's. Restore it into a stream of the model that "
+            "it was taken from, with the same parameters"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +105,7 @@ class StreamingAlphabet:
             raise AlphabetError(f"batch must be a positive number of parallel streams; got {batch}")
         self.model = freeze(model)
         self.batch = batch
+        self._identity = identify_model(self.model)
         weight = self.model.project.weight
         one = torch.ones((), dtype=weight.dtype, device=weight.device)
         self._holds = [bank.poles.hold(one) for bank in self.model.banks()]
@@ -133,7 +167,7 @@ class StreamingAlphabet:
 
     def state(self) -> dict[str, Tensor]:
         """The stream's whole memory as tensors by name, ready for `safetensors.torch.save_file`."""
-        named = {"tokens": torch.tensor(self.tokens)}
+        named = {"model": self._identity.clone(), "tokens": torch.tensor(self.tokens, device="cpu")}
         for index, bank in enumerate(self._banks):
             named |= {f"{index}.{field.name}": getattr(bank, field.name).clone() for field in fields(bank)}
         return named
@@ -141,8 +175,7 @@ class StreamingAlphabet:
     def restore(self, state: dict[str, Tensor]) -> Self:
         """Continue from what `state` returned, on a stream of the same model and batch, and return the stream."""
         blank = {f"{i}.{f.name}": getattr(b, f.name) for i, b in enumerate(self._initial()) for f in fields(b)}
-        if set(state) != {"tokens", *blank}:
-            raise AlphabetError(f"state must have the entries {sorted({'tokens', *blank})}; got {sorted(state)}")
+        tokens = count_tokens(state, set(blank))
         for name, expected in blank.items():
             found = state[name]
             grows = name.endswith(("window", *WAITING_MASKS))
@@ -160,8 +193,15 @@ class StreamingAlphabet:
                     f"state['{index}.window'] must hold 8 to 16 tokens, 8 more than the waiting masks; got {window} "
                     f"tokens and masks of {waiting[0]} and {waiting[1]}"
                 )
+            counts = state[f"{index}.counts"]
+            if (counts < 0).any() or (counts > tokens).any():
+                raise AlphabetError(
+                    f"state['{index}.counts'] must lie in 0 ... {tokens}, the tokens so far; "
+                    f"got {counts.flatten().tolist()}"
+                )
+        require_same_model(state, self._identity)
         device = self.model.project.weight.device
-        self.tokens = int(state["tokens"])
+        self.tokens = tokens
         names = [field.name for field in fields(BankState)]
         self._banks = [
             BankState(**{name: state[f"{index}.{name}"].to(device).clone() for name in names})

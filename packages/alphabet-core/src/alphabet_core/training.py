@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from alphabet_core.errors import AlphabetError
 from alphabet_core.examples import Examples
-from alphabet_core.sequence import check_indices, check_lengths, values_checked
+from alphabet_core.sequence import check_indices, check_lengths, check_target_values, values_checked
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,8 @@ class TrainingStep:
                 f"targets must be floating point of shape {(batch, outputs)} for loss={self.loss!r}; "
                 f"got {targets.dtype} {tuple(targets.shape)}"
             )
+        elif values_checked():
+            check_target_values(targets, shares=self.loss == "multilabel")
 
 
 def fit(

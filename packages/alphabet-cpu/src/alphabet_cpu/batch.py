@@ -24,7 +24,7 @@ def read_batch(sequence: Sequence) -> Batch:
     if sequence.available is None and sequence.valid is None:
         pairs = np.array([[max(1.0, float(length - lag)) for lag in (0, *LAGS)]])
         return Batch(values, NO_MASK, NO_MASK, False, pairs, sequences, length)
-    everything = torch.ones((sequences, length), dtype=torch.bool)
+    everything = torch.ones((sequences, length), dtype=torch.bool, device=sequence.values.device)
     valid, gate = (everything if mask is None else mask for mask in (sequence.valid, sequence.available))
     counts = [(valid[:, lag:] & valid[:, : max(0, length - lag)]).sum(dim=1) for lag in (0, *LAGS)]
     pairs = torch.stack(counts, dim=1).clamp(min=1).double().numpy()

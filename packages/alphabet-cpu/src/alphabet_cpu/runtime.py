@@ -1,5 +1,8 @@
 """CpuRuntime: the model's logits by the fused kernels where they apply, and by the reference everywhere else."""
 
+import copy
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
@@ -14,6 +17,13 @@ from alphabet_cpu.weights import ModelWeights, fold_and_select
 from alphabet_cpu.workers import one_torch_thread
 
 
+class FoldedModel(NamedTuple):
+    """The weights that kernels read, and the numbers (n,) of the model that they were folded from."""
+
+    weights: ModelWeights
+    numbers: Floats
+
+
 class CpuRuntime(FusedRuntime):
     """`runtime(values, time_delta=..., observed=..., valid=...)` returns the logits of `model`, without gradients.
 
@@ -23,8 +33,7 @@ class CpuRuntime(FusedRuntime):
 
     def __init__(self, model: Alphabet) -> None:
         super().__init__(model)
-        self._weights: ModelWeights | None = None
-        self._folded_from: Floats = np.empty(0, np.float32)
+        self._folded: FoldedModel | None = None
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
@@ -57,10 +66,16 @@ class CpuRuntime(FusedRuntime):
             return run_batch(read_batch(sequence), self._fresh_weights(), threads)
 
     def _fresh_weights(self) -> ModelWeights:
-        """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed."""
+        """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed.
+
+        Weights and numbers both come from one copy of the model and are replaced together: what another thread writes
+        meanwhile is in neither of them, and the next call sees it.
+        """
+        folded = self._folded
         tensors = [t if t.is_contiguous() else t.contiguous() for t in list_tensors(list_modules(self.model))]
         table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in tensors])
-        if self._weights is None or not same_floats(table, self._folded_from):
-            self._weights = fold_and_select(self.model)
-            self._folded_from = torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
-        return self._weights
+        if folded is None or not same_floats(table, folded.numbers):
+            snapshot = copy.deepcopy(self.model)
+            kept = [tensor.detach().flatten() for tensor in list_tensors(list_modules(snapshot))]
+            folded = self._folded = FoldedModel(fold_and_select(snapshot), torch.cat(kept).numpy())
+        return folded.weights

@@ -5,8 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from alphabet_core import Alphabet, AlphabetError, read_sequence
-from alphabet_core.fused import LAGS, MOMENTS, NO_CLOCK, require_alphabet
+from alphabet_core import Alphabet, AlphabetError, freeze, read_sequence
+from alphabet_core.fused import (
+    LAGS,
+    MOMENTS,
+    NO_CLOCK,
+    count_tokens,
+    identify_model,
+    require_alphabet,
+    require_same_model,
+)
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -35,8 +43,10 @@ class CpuStream:
                 f"model is not covered by the kernels of CpuStream ({reason}); "
                 "alphabet_core.StreamingAlphabet streams every model"
             )
+        model = freeze(model)
         self.config = model.config
-        self._like = torch.empty(0, dtype=torch.float32)
+        self._identity = identify_model(model)
+        self._like = torch.empty(0, dtype=torch.float32, device="cpu")
         sizes, arrays = fold_and_pack(model)
         self._weights = arrays._replace(head=arrays.head.copy(), bias=arrays.bias.copy())
         self._memory = allocate(count_memory(sizes))
@@ -62,22 +72,26 @@ class CpuStream:
     def state(self) -> dict[str, Tensor]:
         """All that the stream remembers, as named tensors, ready for `safetensors.torch.save_file`."""
         named = {name: torch.from_numpy(array.copy()) for name, array in self._parts().items()}
-        return {"tokens": torch.tensor(self.tokens), **named}
+        return {"model": self._identity.clone(), "tokens": torch.tensor(self.tokens, device="cpu"), **named}
 
     def restore(self, state: dict[str, Tensor]) -> Self:
         """Continue from what `state` returned for a stream of the same model; returns the stream itself."""
         parts = self._parts()
-        if set(state) != {"tokens", *parts}:
-            raise AlphabetError(f"state must have the entries {sorted({'tokens', *parts})}; got {sorted(state)}")
+        tokens = count_tokens(state, set(parts))
         for name, array in parts.items():
             if state[name].numpy().dtype != array.dtype or state[name].shape != array.shape:
                 raise AlphabetError(
                     f"state[{name!r}] must be {array.dtype} of shape {array.shape} for this model; "
                     f"got {state[name].dtype} of shape {tuple(state[name].shape)}"
                 )
+        if bool((state["pairs"] < 0).any()) or bool((state["pairs"] > tokens).any()):
+            raise AlphabetError(
+                f"state['pairs'] must lie in 0 ... {tokens}, the tokens so far; got {state['pairs'].tolist()}"
+            )
+        require_same_model(state, self._identity)
         for name, array in parts.items():
             array[...] = state[name].numpy()
-        self.tokens = int(state["tokens"])
+        self.tokens = tokens
         return self
 
     def _parts(self) -> dict[str, NDArray[Any]]:

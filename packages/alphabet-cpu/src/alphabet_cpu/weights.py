@@ -77,7 +77,7 @@ def fold_and_select(model: Alphabet) -> ModelWeights:
 
 def has_paired_features(model: Alphabet) -> bool:
     """Whether both frames are fixed and the identity, so that features m and M + m are all that drives mode m."""
-    identity = torch.eye(model.config.width)
+    identity = torch.eye(model.config.width, device=model.project.weight.device)
     return model.config.modes % LANES == 0 and all(
         isinstance(bank.frame, FixedFrame) and torch.equal(bank.frame.columns_matrix, identity)
         for bank in model.banks()

@@ -31,7 +31,7 @@ from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
 from alphabet_core.model import Bank
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
-from alphabet_core.streaming import NO_CLOCK
+from alphabet_core.streaming import NO_CLOCK, count_tokens, identify_model, require_same_model
 
 __all__ = [
     "CLIP_EPSILON",
@@ -59,14 +59,17 @@ __all__ = [
     "Run",
     "call_fallback_reason",
     "capture_graph",
+    "count_tokens",
     "describe_path",
     "fold",
     "gradient_fallback_reason",
+    "identify_model",
     "list_modules",
     "list_tensors",
     "model_fallback_reason",
     "read_adamw_settings",
     "require_alphabet",
+    "require_same_model",
     "restore",
     "run_eagerly",
 ]

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
 
 from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
@@ -12,6 +13,7 @@ from alphabet_core.lift import Lift
 from alphabet_core.model import Alphabet, Bank, Synthesis
 from alphabet_core.norm import RMSNorm
 from alphabet_core.poles import Poles
+from alphabet_core.scan import SCANS
 
 FUSED = "fused"
 # The lags that fused kernels are written for, and the moments per pole that follow: an energy, two parts per lag.
@@ -19,6 +21,14 @@ LAGS = (1, 2, 4)
 MOMENTS = 1 + 2 * len(LAGS)
 # The module types that fused kernels stand in for. A subclass, or a parametrized module, may compute something else.
 COVERED_MODULES = {Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, Poles, Synthesis, AffineHead}
+
+# What `torch.nn.modules.module.register_module_..._hook` fills, for every module of the process.
+GLOBAL_HOOKS = (
+    torch_module._global_forward_hooks,
+    torch_module._global_forward_pre_hooks,
+    torch_module._global_backward_hooks,
+    torch_module._global_backward_pre_hooks,
+)
 
 
 class FusedDispatch(ABC):
@@ -57,6 +67,11 @@ def describe_path(reason: str | None) -> str:
     return FUSED if reason is None else f"reference: {reason}"
 
 
+def describe_function(function: object) -> str:
+    """A function's name, or what stands for one that has none."""
+    return getattr(function, "__name__", repr(function))
+
+
 def call_fallback_reason(values: Tensor | None, time_delta: Tensor | None) -> str | None:
     """Why fused kernels do not cover a call's inputs, or None."""
     if time_delta is not None:
@@ -72,12 +87,18 @@ def model_fallback_reason(model: Alphabet, device: str) -> str | None:
         return "the model is a structural variant, and the kernels are written for the full dataflow and affine head"
     if model.config.lags != LAGS:
         return f"lags are {model.config.lags}; the kernels are written for {LAGS}"
+    if model.scan not in SCANS.values():
+        return f"the model's scan is {describe_function(model.scan)}, which may compute something else"
+    if any(hooks for hooks in GLOBAL_HOOKS):
+        return "a hook is registered on all modules; the kernels would not call it"
     modules = list_modules(model)
     for module in modules:
         if type(module) not in COVERED_MODULES:
             return f"the model has a {type(module).__name__}, which may compute something else"
         if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
             return f"a hook is registered on the model's {type(module).__name__}; the kernels would not call it"
+        if "forward" in module.__dict__:
+            return f"forward of the model's {type(module).__name__} is replaced; the kernels would not call it"
     if model.head.bias is None:
         return "the head has no bias"
     for tensor in list_tensors(modules):
