@@ -1,5 +1,7 @@
 """What is compiled when, what is kept on disk, and what a call allocates."""
 
+import errno
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -119,8 +121,8 @@ def test_a_process_that_ends_while_it_writes_leaves_nothing_stale_behind(tmp_pat
     KernelFile(tmp_path, "f", "old sources").save(FLOAT, "old code")
     fresh = KernelFile(tmp_path, "f", "new sources")
     with monkeypatch.context() as patch:
-        patch.setattr(KernelFile, "_save_data", lambda *_: (_ for _ in ()).throw(OSError("planted")))
-        with pytest.raises(OSError, match="planted"):
+        patch.setattr(KernelFile, "_save_data", lambda *_: (_ for _ in ()).throw(SystemExit("planted")))
+        with pytest.raises(SystemExit, match="planted"):
             fresh.save(FLOAT, "new code")
     assert fresh.load(FLOAT) is None
     fresh.save(FLOAT, "new code")
@@ -131,8 +133,8 @@ def test_a_process_that_ends_while_it_writes_leaves_nothing_stale_behind(tmp_pat
 def test_a_process_of_older_sources_never_overwrites_newer_code(tmp_path, monkeypatch):
     KernelFile(tmp_path, "f", "new sources").save(FLOAT, "new code")
     with monkeypatch.context() as patch:  # it began before the sources changed, and ends before it writes the index
-        patch.setattr(KernelFile, "_save_index", lambda *_: (_ for _ in ()).throw(OSError("planted")))
-        with pytest.raises(OSError, match="planted"):
+        patch.setattr(KernelFile, "_save_index", lambda *_: (_ for _ in ()).throw(SystemExit("planted")))
+        with pytest.raises(SystemExit, match="planted"):
             KernelFile(tmp_path, "f", "old sources").save(FLOAT, "old code")
     assert KernelFile(tmp_path, "f", "new sources").load(FLOAT) == "new code"
 
@@ -155,9 +157,53 @@ def test_two_processes_that_write_at_once_do_not_mix_up_their_code(tmp_path, mon
     assert one.load(FLOAT) in (None, "code for float32")  # None: it is compiled once more
 
 
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut off": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    "garbage": lambda content: b"\x80\x05garbage" * 40,
+    "numba's own format": lambda content: content[compiling.DIGEST_SIZE :],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("files", ["*.nbi", "*.nbc", "*.nb?"])
+def test_damaged_files_are_compiled_again(damage, files, tmp_path):
+    source = tmp_path / "planted.py"
+    source.write_text("def add(x):\n    return x + 2.5\n")
+    spec = importlib.util.spec_from_file_location("planted", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def misses():
+        compiled = compiling.kernel(module.add)
+        assert compiled(1.0) == 3.5
+        return sum(compiled.stats.cache_misses.values())
+
+    assert (misses(), misses()) == (1, 0)
+    kept = list(tmp_path.rglob(files))
+    assert kept
+    for file in kept:
+        file.write_bytes(DAMAGE[damage](file.read_bytes()))
+    assert (misses(), misses()) == (1, 0)
+
+
+def test_a_full_disk_costs_no_more_than_compiling_again(tmp_path, monkeypatch, capsys):
+    def refuse(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(KernelFile, "_open_for_write", refuse)
+    monkeypatch.setattr(compiling, "_said", set())
+    kept = KernelFile(tmp_path, "f", "stamp")
+    for _ in range(2):
+        kept.save(FLOAT, "code")
+    assert kept.load(FLOAT) is None
+    assert capsys.readouterr().err == compiling.CANNOT_KEEP.format(error="No space left on device") + "\n"
+
+
 def test_where_nothing_can_be_kept_it_compiles_all_the_same(monkeypatch, capsys):
     monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])  # as on a read-only file system
-    monkeypatch.setattr(compiling, "_said", False)
+    monkeypatch.setattr(compiling, "_said", set())
     first, second = compiling.kernel(lambda x: x + 1), compiling.kernel(lambda x: x + 2)
     assert (first(1), second(1)) == (2, 3)
     assert capsys.readouterr().err == compiling.NOT_KEPT + "\n"

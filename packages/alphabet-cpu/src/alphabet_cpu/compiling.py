@@ -1,6 +1,7 @@
 """`kernel`: how this package's functions are compiled, and how they are kept on disk until any source changes."""
 
 import hashlib
+import pickle
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,19 @@ NOT_KEPT = (
     "alphabet-cpu: found no directory to keep compiled kernels in, so every process compiles them again; "
     "set NUMBA_CACHE_DIR to a directory that can be written"
 )
-_said = False
+DIGEST_SIZE = hashlib.sha256().digest_size
+CANNOT_KEEP = (
+    "alphabet-cpu: compiled kernels could not be kept ({error}), so the next process compiles them again; free some "
+    "space, or set NUMBA_CACHE_DIR to a directory that can be written"
+)
+_said: set[str] = set()
+
+
+def say_once(message: str, **details: object) -> None:
+    """Print a message to stderr, the first time that it is asked for."""
+    if message not in _said:
+        _said.add(message)
+        print(message.format(**details), file=sys.stderr, flush=True)
 
 
 def stamp_sources(packages: Sequence[Path]) -> str:
@@ -34,19 +47,56 @@ STAMP = stamp_sources([Path(__file__).parent, Path(alphabet_core.__file__).paren
 
 
 class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
-    """Where one function's compiled code is kept, safe for processes that compile at the same time.
+    """Where one function's compiled code is kept, safe for processes that compile at the same time, and from damage.
 
     Numba's own writes the index first and numbers the data files. A process that looks in between finds the fresh index
     and, under the same number, code that was compiled from older sources. Here data comes first, and the name of its
-    file is a digest of what it was compiled from and for: no other code is ever written there.
+    file is a digest of what it was compiled from and for: no other code is ever written there. Every file begins with a
+    digest of the rest. One that does not fit is as good as absent: the function is compiled again.
     """
 
     def save(self, key: tuple[Any, Any, Any], data: Any) -> None:
         """Keep compiled code; `key` holds the argument types, the processor, and a digest of the bytecode."""
         digest = hashlib.sha256(repr((self._source_stamp, key)).encode()).hexdigest()
         name = self._data_name(int(digest[:12], 16))
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
+        try:
+            self._save_data(name, data)
+            self._save_index({**self._load_index(), key: name})
+        except OSError as error:  # a full disk, or one that has become read-only: this process has its code
+            say_once(CANNOT_KEEP, error=error.strerror or error)
+
+    def _header(self) -> bytes:
+        return f"{self._version} {self._source_stamp}\n".encode()
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            content = self._read(self._index_path)
+        except OSError:
+            return {}
+        header = self._header()
+        # Types of another version of numba may not be there to be unpickled.
+        return pickle.loads(content[len(header) :]) if content.startswith(header) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_path, self._header() + self._dump(overloads))
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads(self._read(self._data_path(name)))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(self._data_path(name), self._dump(data))
+
+    def _read(self, path: str) -> bytes:
+        """What `_write` was given; an OSError if the file is absent, unreadable or damaged."""
+        content = Path(path).read_bytes()
+        digest, content = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
+        if hashlib.sha256(content).digest() != digest:
+            raise OSError(f"{path} is damaged")
+        return content
+
+    def _write(self, path: str, content: bytes) -> None:
+        with self._open_for_write(path) as file:
+            file.write(hashlib.sha256(content).digest() + content)
 
 
 def kernel(function: Any) -> Any:
@@ -54,14 +104,11 @@ def kernel(function: Any) -> Any:
 
     There is no fast-math: sums are added up in the order in which they are written, so that results repeat bit by bit.
     """
-    global _said
     options = {"nogil": True, "error_model": "numpy"}
     try:
         compiled = njit(function, cache=True, **options)
     except RuntimeError:  # numba can write neither to the package's directory nor to the user's
-        if not _said:
-            print(NOT_KEPT, file=sys.stderr, flush=True)
-        _said = True
+        say_once(NOT_KEPT)
         return njit(function, **options)
     cache = compiled._cache
     cache._cache_file = KernelFile(cache._cache_path, cache._impl.filename_base, STAMP)
