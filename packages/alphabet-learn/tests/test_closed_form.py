@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from alphabet_learn.banks import make_bank, poles_of
+from alphabet_learn.banks import draw_projection, make_bank, poles_of
 from alphabet_learn.closed_form import ClosedForm, merge_duplicates
 from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values
 from alphabet_learn.progress import Progress
@@ -34,7 +34,7 @@ def fit(values, labels, *, recipe=SMALL, times=None, seed=0, weights=None):
 
 
 def test_the_recipe_is_the_one_that_was_frozen_before_its_confirmation():
-    assert RECIPE.digest() == "7fc1776668fe54e3d8be87eddff802abe5347f2a776666276f756db76e102ac4"
+    assert RECIPE.digest() == "0de637fa891e4922c398b1642b66924151311a414fcb29b4a4fa3b90ef73b41c"
 
 
 def test_waves_are_told_apart():
@@ -241,3 +241,17 @@ def test_the_unit_of_one_output_never_matters_to_another(scale):
         engine.fit(series, encode_values(targets * factor), seed=0)
         scores.append(engine.scores(series) / factor)
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 9, 40])
+def test_a_feature_reads_one_to_nine_channels_and_one_more_often_than_any_other_number(channels):
+    weights = draw_projection(channels, 4000, RECIPE.most_channels, torch.Generator().manual_seed(0))
+    counts = np.bincount((weights != 0).sum(dim=1).numpy(), minlength=2)
+    most = min(channels, RECIPE.most_channels)
+    assert counts[0] == 0
+    assert len(counts) == most + 1
+    # Uniform logarithms from 1 to most + 1: the share of n channels is log(1 + 1 / n) / log(most + 1).
+    shares = np.log1p(1 / np.arange(1, most + 1)) / np.log(most + 1)
+    np.testing.assert_allclose(counts[1:] / 4000, shares, atol=5 * 0.5 / np.sqrt(4000))  # five deviations and more
+    read = (weights != 0).float().mean(dim=0)  # every channel as often as any other
+    assert (read - read.mean()).abs().max() < 5 * 0.5 / np.sqrt(4000)

@@ -193,13 +193,14 @@ def test_a_pole_is_named_by_what_it_measures():
     assert str(pole) == expected
 
 
-def test_a_pole_that_reads_two_channels_gives_half_to_each():
+def test_a_pole_gives_half_to_each_feature_and_a_feature_to_channels_by_squared_weights():
     estimator, _ = fitted("closed form")
     bank = estimator.engine_.lenses[0].banks[0]
-    shares = channel_shares(bank)
-    reads = bank.project.weight.numpy() != 0  # (2M, C), one channel each
-    expected = (reads[:16].astype(float) + reads[16:]) / 2
-    assert np.allclose(shares, np.stack((expected, expected)))
+    squares = bank.project.weight.double().square().numpy()  # (2M, C)
+    assert {1, 2} == set((squares > 0).sum(axis=1))
+    of_features = squares / squares.sum(axis=1, keepdims=True)
+    expected = (of_features[:16] + of_features[16:]) / 2
+    assert np.allclose(channel_shares(bank), np.stack((expected, expected)))
 
 
 def test_a_pole_that_does_not_turn_has_no_period():

@@ -2,16 +2,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from alphabet_learn.errors import LearnError
-from alphabet_learn.ridge import (
-    PENALTIES,
-    Ridge,
-    add_to_kernel,
-    fit_gram,
-    fit_kernel,
-    head_of,
-    standardize,
-    standardize_rows,
-)
+from alphabet_learn.kernel_ridge import add_to_kernel, fit_kernel, head_of
+from alphabet_learn.ridge import PENALTIES, Ridge, fit_gram, standardize, standardize_rows
 from hypothesis import given, settings
 from sklearn.linear_model import Ridge as ScikitRidge
 from threadpoolctl import threadpool_limits

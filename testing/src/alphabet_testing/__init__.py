@@ -7,6 +7,7 @@ families    small models of the nine families              sizes       the sizes
 processes   code in a process of its own
 
 audit       runs on a fake bench, forgeries, and broken runtimes that the gates must reject
+learn       series and problems for alphabet-learn's estimators and engines
 kernels     the chain of GPU kernels, faults planted in it, and a device that executes PTX
 ptx         snippets, kernels and exact arithmetic for the PTX interpreter
 """

@@ -86,7 +86,7 @@ def longest(series: Series) -> float:
 
 
 def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Alphabet:
-    """A random model, its lifts adapted to the series: features m and M + m, each reading one channel, drive mode m.
+    """A random model, its lifts adapted to the series: features m and M + m drive mode m.
 
     Poles: decay logarithmically uniform from 1 / length, frequency from pi / length.
     """
@@ -95,11 +95,7 @@ def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Al
     model = make_bank(recipe, channels)
     # One thread, so that sums over the series are rounded alike, however many there are.
     with one_torch_thread(), torch.no_grad():
-        channel = torch.randint(channels, (2 * modes,), generator=draw)  # that each feature reads
-        model.project.weight.zero_()
-        model.project.weight[torch.arange(2 * modes), channel] = torch.randn(
-            2 * modes, generator=draw, dtype=torch.float32
-        )
+        model.project.weight.copy_(draw_projection(channels, 2 * modes, recipe.most_channels, draw))
         for bank in model.banks():
             lowest = min(max(1.0 / length, 1.1 * DECAY_MIN), 1.0)
             share = (_spread(lowest, DECAY_MAX, modes, draw) - DECAY_MIN) / (DECAY_MAX - DECAY_MIN)
@@ -108,6 +104,19 @@ def draw_bank(series: Series, recipe: Recipe, *, length: float, seed: int) -> Al
             bank.poles.raw_frequency.copy_(turns.atanh())
         adapt_lifts(model, series.tensor(), seed=seed, sharpness=recipe.sharpness, **series.side_inputs())
     return model
+
+
+def draw_projection(channels: int, features: int, most: int, draw: torch.Generator) -> Tensor:
+    """Normal weights (features, channels), zero but for one to `most` random channels of each feature.
+
+    How many is logarithmically uniform, so that the fewer are the more frequent. Scales do not matter: lifts adapt.
+    """
+    order = torch.rand(features, channels, generator=draw, dtype=torch.float32).argsort(dim=1)
+    weights = torch.randn(features, channels, generator=draw, dtype=torch.float32)
+    if channels == 1:
+        return weights
+    number = _spread(1.0, min(channels, most) + 1.0, features, draw).floor().clamp(max=min(channels, most))
+    return torch.where(order < number.unsqueeze(1), weights, 0.0)
 
 
 def make_bank(recipe: Recipe, channels: int) -> Alphabet:
@@ -164,11 +173,15 @@ def count_coordinates(bank: Alphabet) -> int:
     return len(bank.banks()) * bank.config.modes * (1 + 2 * len(bank.config.lags))
 
 
-def read_projection(bank: Alphabet) -> tuple[Tensor, Tensor]:
-    """The channel that each feature of a random bank reads, and its weight, (2M,) each."""
-    weight = bank.project.weight.detach()
-    channel = weight.abs().argmax(dim=1)
-    return channel, weight.gather(1, channel.unsqueeze(1)).squeeze(1)
+def read_projections(banks: tuple[Alphabet, ...]) -> tuple[NDArray[np.int64], Floats]:
+    """The channels that the features of random banks read, and their weights, (banks, 2M, k) each.
+
+    k is the most that any feature reads; one that reads fewer has further channels with weight 0.
+    """
+    weights = torch.stack([bank.project.weight.detach() for bank in banks])
+    most = max(int((weights != 0).sum(dim=2).max()), 1)
+    channels = weights.abs().argsort(dim=2, descending=True, stable=True)[:, :, :most].contiguous()
+    return channels.numpy(), weights.gather(2, channels).numpy()
 
 
 def poles_of(bank: Alphabet) -> NDArray[np.complex128]:

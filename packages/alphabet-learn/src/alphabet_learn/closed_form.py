@@ -18,10 +18,11 @@ from alphabet_learn.banks import Floats, Lens, count_coordinates, draw_lens
 from alphabet_learn.calibration import Calibration, fit_calibration
 from alphabet_learn.clock import median_step
 from alphabet_learn.errors import LearnError
+from alphabet_learn.kernel_ridge import add_to_kernel, fit_kernel, head_of
 from alphabet_learn.problem import Problem
 from alphabet_learn.progress import Progress
 from alphabet_learn.recipe import RECIPE, Recipe
-from alphabet_learn.ridge import Ridge, add_to_kernel, fit_gram, fit_kernel, head_of, standardize, standardize_rows
+from alphabet_learn.ridge import Ridge, fit_gram, standardize, standardize_rows
 from alphabet_learn.series import Series, trim
 from alphabet_learn.standardizing import measure_targets
 
@@ -83,7 +84,7 @@ class ClosedForm:
         self.head, ridge = in_units(*fit_head(series, targets, problem.weights, penalties, progress), unit)
         progress.end()
         self.penalty = float(ridge.penalty[0])
-        self.leave_one_out_error = float(ridge.errors.mean(axis=1).min())
+        self.leave_one_out_error = float(np.nanmin(ridge.errors.mean(axis=1)))
         regression = problem.kind == "regression"
         self.calibration = None if regression else fit_calibration(ridge.predictions, problem)
 

@@ -8,7 +8,7 @@ import torch
 from alphabet_core import Alphabet, AlphabetConfig
 from numpy.typing import NDArray
 
-from alphabet_learn.banks import Lens, make_bank, read_projection
+from alphabet_learn.banks import Lens, make_bank, read_projections
 from alphabet_learn.calibration import Calibration
 from alphabet_learn.closed_form import ClosedForm, Head
 from alphabet_learn.errors import LearnError
@@ -61,9 +61,8 @@ def _pack_closed_form(engine: ClosedForm) -> tuple[dict[str, Any], dict[str, Arr
     tensors: dict[str, Array] = {f"head.{name}": getattr(engine.head, name) for name in HEAD}
     for i, lens in enumerate(engine.lenses):
         tensors |= {f"lens{i}.mean": lens.scaler.mean, f"lens{i}.deviation": lens.scaler.deviation}
-        projections = [read_projection(bank) for bank in lens.banks]
-        tensors[f"lens{i}.channel"] = torch.stack([channel for channel, _ in projections]).numpy()
-        tensors[f"lens{i}.weight"] = torch.stack([weight for _, weight in projections]).numpy()
+        # (banks, 2M, k): features that read fewer than k channels have channels of weight 0 as well
+        tensors[f"lens{i}.channel"], tensors[f"lens{i}.weight"] = read_projections(lens.banks)
         for name in PARTS:
             stacked = [torch.stack([part.get_parameter(name) for part in bank.banks()]) for bank in lens.banks]
             tensors[f"lens{i}.{name}"] = torch.stack(stacked).detach().numpy()  # (banks, 2, ...)
@@ -107,15 +106,14 @@ def _unpack_lens(i: int, view: View, unit: float, contents: Contents, recipe: Re
     for name in PARTS:
         _check_shape(tensors, f"lens{i}.{name}", (count, 2, *shapes.get(name, (modes,))))
     for name in ("channel", "weight"):
-        _check_shape(tensors, f"lens{i}.{name}", (count, 2 * modes))
+        _check_shape(tensors, f"lens{i}.{name}", (count, 2 * modes, channel.shape[-1]))
     if count * (2 * modes) ** 2 > MOST_FRAME_ENTRIES:
         raise LearnError(f"its {count} banks of {modes} modes are more than any recipe makes")
     scaler = Scaler(tensors[f"lens{i}.mean"], tensors[f"lens{i}.deviation"])
     banks = []
     for number in range(count):
         model = make_bank(recipe, channels)
-        model.project.weight.zero_()
-        model.project.weight[torch.arange(len(weight[number])), channel[number]] = weight[number]
+        model.project.weight.zero_().scatter_(1, channel[number], weight[number])
         for name in PARTS:
             for part, values in zip(model.banks(), tensors[f"lens{i}.{name}"][number], strict=True):
                 _fill(part.get_parameter(name), values, name)

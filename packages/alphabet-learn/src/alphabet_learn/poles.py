@@ -8,9 +8,9 @@ Period and memory are in the user's unit of time: a pole -decay + i frequency tu
 of its view and forgets all but 1/e of its state in 1 / decay of them; a token of the view lasts `span` steps.
 
 Channels: a pole divides itself among the features that drive it by their squared weights (its two columns of the frame
-times the norm's gain), and a feature among the channels by its squared projection weights. In the closed form, where
-two features drive a pole and each reads one channel, that is half to each, or all to the one that both read. What
-the synthesis adds to the cascaded bank's features is counted as these features' own.
+times the norm's gain), and a feature among the channels by its squared projection weights. In the closed form two
+features drive a pole, with half of it each. What the synthesis adds to the cascaded bank's features is counted as these
+features' own.
 """
 
 import math

@@ -34,10 +34,11 @@ from alphabet_learn.closed_form import (
     scale_targets,
 )
 from alphabet_learn.errors import LearnError
+from alphabet_learn.kernel_ridge import add_to_kernel, fit_kernel, head_of
 from alphabet_learn.poles import count_poles, lenses_of, read_head
 from alphabet_learn.problem import Problem
 from alphabet_learn.recipe import RECIPE
-from alphabet_learn.ridge import Ridge, add_to_kernel, fit_gram, fit_kernel, head_of, standardize_rows
+from alphabet_learn.ridge import Ridge, fit_gram, standardize_rows
 from alphabet_learn.series import Series
 from alphabet_learn.trained import Trained
 
@@ -214,7 +215,7 @@ def _prune_closed_form(engine: ClosedForm, new: _New) -> ClosedForm:
     pruned.lenses = tuple(lenses)
     pruned.head = _part_of(new.widen(first), np.concatenate(kept))
     pruned.penalty = float(new.ridge.penalty[0])
-    pruned.leave_one_out_error = float(new.ridge.errors.mean(axis=1).min())
+    pruned.leave_one_out_error = float(np.nanmin(new.ridge.errors.mean(axis=1)))
     pruned.calibration = new.calibrate()
     return pruned
 

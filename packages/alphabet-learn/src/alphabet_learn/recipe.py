@@ -29,7 +29,8 @@ class Recipe:
     """How random banks are drawn.
 
     views, banks_per_view: each view of a series has so many banks of its own
-    modes: poles per bank; each is driven by two features of its own, which read one channel each
+    modes: poles per bank; each is driven by two features of its own
+    most_channels: that a feature reads, with random weights; how many, up to that, is logarithmically uniform
     gain: of both norms; large, so that the logarithm of an energy is taken where it is steep
     synthesis: how much of a bank's states and of its normed features the cascaded bank reads
     sharpness: the range of a filtered signal's deviation in front of its SiLU, from nearly linear to nearly a switch
@@ -40,6 +41,7 @@ class Recipe:
     views: tuple[View, ...] = (View("values"), View("changes"), View("averages", 2), View("averages", 4))
     banks_per_view: int = 6
     modes: int = 32
+    most_channels: int = 9
     gain: float = 30.0
     synthesis: float = 0.5
     sharpness: tuple[float, float] = (0.5, 10.0)

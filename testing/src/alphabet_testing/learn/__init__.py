@@ -1,0 +1,1 @@
+"""Series, problems and engines that several test files of alphabet-learn share."""
