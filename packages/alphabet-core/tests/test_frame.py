@@ -1,6 +1,9 @@
+import contextlib
+
 import pytest
 import torch
 from alphabet_core.frame import TANGENT_SCALE, FixedFrame, Frame, fixed_order_expm
+from alphabet_testing.kernels.precision import Tf32Products
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +104,39 @@ def test_the_gate_sees_a_missing_correction():
             self.tangent.zero_()
 
     assert any(drift > DRIFT_GATE for drift in drift_over_ten_thousand_steps(Uncorrected(64, 16)))
+
+
+@contextlib.contextmanager
+def tf32():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products() as products:
+            assert float((torch.full((1, 1), 1.0001) @ torch.ones(1, 1))[0, 0]) == 1.0  # it does act
+            yield
+            assert products.rounded == 1
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+LESS_PRECISE = {"autocast": lambda: torch.autocast("cpu", torch.bfloat16), "tf32": tf32}
+
+
+@pytest.mark.parametrize("setting", LESS_PRECISE)
+def test_products_of_less_precision_do_not_touch_the_frame(setting):
+    frame = Frame(16, 4)
+    torch.nn.init.normal_(frame.tangent, std=0.1 / TANGENT_SCALE)
+    first_order, exponential = frame.to_first_order(), fixed_order_expm(0.1 * frame.tangent[:8])
+    whole, (gradient,) = frame(), torch.autograd.grad(frame()[3, 2], [frame.tangent])
+    with LESS_PRECISE[setting]():
+        assert frame.to_first_order().equal(first_order)
+        assert fixed_order_expm(0.1 * frame.tangent[:8]).equal(exponential)
+        assert frame().equal(whole)
+        assert torch.autograd.grad(frame()[3, 2], [frame.tangent])[0].equal(gradient)
+        for _ in range(3):
+            torch.nn.init.normal_(frame.tangent, std=0.1 / TANGENT_SCALE)
+            frame.rebase()
+    assert departure(frame().detach()) < DRIFT_GATE  # 2.3e-3 with products in bfloat16
 
 
 def test_a_fixed_frame_is_a_copy():

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from alphabet_core import AlphabetError, StreamingAlphabet, value_checks
+from alphabet_core.sequence import values_checked
 from alphabet_testing.models import build_model
 
 VALUES = torch.zeros(2, 5, 3)
@@ -73,6 +74,16 @@ def test_value_checks_can_be_switched_off_and_come_back(arguments, words):
 
 
 @pytest.mark.slow
+def test_a_runtime_checks_values_only_for_callers_who_asked():
+    with value_checks(None):
+        assert not values_checked()
+        with value_checks(True):
+            assert values_checked()
+    with value_checks(True), value_checks(None):
+        assert values_checked()
+    assert values_checked()
+
+
 def test_compilation_leaves_value_checks_out():
     model = build_model(channels=3, dtype=torch.float32)
     compiled = torch.compile(model, backend="eager", fullgraph=True)

@@ -15,7 +15,7 @@ import torch
 import triton
 from alphabet_ptx import compile_kernel, list_unknown, resources
 from alphabet_triton.configurations import list_configurations, signature
-from alphabet_triton.launching import Launch
+from alphabet_triton.launching import UNALIGNED, Launch
 from roofline import print_estimates
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")
@@ -28,6 +28,7 @@ def inspect(launch: Launch, arch: str) -> dict[str, Any]:
     compiled = compile_kernel(
         launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,
         divisible=("TS",) if "TS" in launch.scalars else (),
+        unaligned=[name for name in launch.tensors if name in UNALIGNED],
     )  # fmt: skip
     used = resources(compiled)
     return {

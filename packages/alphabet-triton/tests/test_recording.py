@@ -6,7 +6,7 @@ import pytest
 import torch
 from alphabet_core import AlphabetError
 from alphabet_core.fused import run_eagerly
-from alphabet_core.fused.graphs import warm_up
+from alphabet_testing.kernels.graphs import NoHost
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.blocks import head_blocks
@@ -14,6 +14,7 @@ from alphabet_triton.buffers import row_stride
 from alphabet_triton.configurations import list_configurations, list_inference
 from alphabet_triton.forward import forward
 from alphabet_triton.fused_adamw import FusedAdamW
+from alphabet_triton.graphs import warm_up
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import RecordingDevice, device_of, record
 from alphabet_triton.ops.edge.launch import launch_edge_backward
@@ -22,7 +23,6 @@ from alphabet_triton.ops.reader.launch import launch_reader_backward
 from alphabet_triton.ops.scan.launch import launch_scan_backward
 from alphabet_triton.weights import BankWeights, Weights
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
 STEP = [
@@ -234,7 +234,7 @@ def test_a_shape_is_recorded_once_and_replayed_with_its_batch():
 
     def capture(run, changed):
         recorded.append(len(changed))
-        return lambda: replayed.append([*trainer._recordings.values()][-1].targets.tolist())
+        return lambda: replayed.append([*trainer._recordings][-1].targets.tolist())
 
     _, trainer = make_trainer(capture)
     for seed, (batch, length) in enumerate([(2, 9), (2, 9), (2, 10), (3, 10)]):
@@ -243,15 +243,6 @@ def test_a_shape_is_recorded_once_and_replayed_with_its_batch():
     assert replayed == [[0, 1], [1, 2], [2, 0], [0, 1, 2]]
     state = sum(1 for _ in (*trainer.model.parameters(), *trainer.model.buffers()))
     assert recorded[0] == state + 4  # and averages, squares, step counts, the loss
-
-
-class NoHost(TorchDispatchMode):
-    """Refuses what a CUDA graph cannot record: values that the host asks for."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if function in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default):
-            raise AssertionError(f"{function} asks the device for a value")
-        return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("masks", ["none", "both"])
@@ -276,7 +267,8 @@ def test_masks_are_part_of_a_recordings_key():
     trainer.step(values, torch.arange(B), **given)
     trainer.step(values.nan_to_num(), torch.arange(B))
     trainer.step(values, torch.arange(B), **given)
-    assert [key[3] for key in trainer._recordings] == [True, False]
+    keys = trainer._recordings.keys()
+    assert [masked for *_, masked, _, _, _ in keys] == [False, True]  # by their last use
 
 
 def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():
@@ -302,7 +294,7 @@ def test_mistakes_are_found_before_anything_is_recorded():
     with pytest.raises(AlphabetError, match="values"):
         trainer.step(torch.full_like(values, torch.nan), torch.arange(B))
     assert recorder.launches == []
-    assert trainer._recordings == {}
+    assert len(trainer._recordings) == 0
 
 
 def test_the_optimizers_state_is_torchs_in_name_and_shape():

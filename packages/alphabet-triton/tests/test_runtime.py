@@ -7,11 +7,13 @@ import sys
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
-from alphabet_core.fused import capture_graph, run_eagerly
+from alphabet_core.fused import run_eagerly
 from alphabet_testing.models import make_batch, make_model
-from alphabet_triton import TritonRuntime
+from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.configurations import list_inference, list_training
+from alphabet_triton.graphs import GraphCapture
 from alphabet_triton.launching import RecordingDevice
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
 def test_on_a_cpu_the_reference_runs_and_says_so():
@@ -77,7 +79,7 @@ def test_a_shape_is_recorded_once_and_replayed():
 
 
 def recordings(runtime):
-    return list(runtime._recordings.values())
+    return list(runtime._recordings)
 
 
 def test_a_replay_reads_what_the_call_copied():
@@ -100,12 +102,70 @@ def test_a_replay_reads_what_the_call_copied():
     assert torch.equal(weights, model.project.weight)
 
 
+def make_double(what, model):
+    return (TritonRuntime if what == "runtime" else TritonTrainer)(model, device=RecordingDevice(), capture=run_eagerly)
+
+
+def call_double(double, values):
+    return double(values) if isinstance(double, TritonRuntime) else double.step(values, torch.arange(len(values)))
+
+
+@pytest.mark.parametrize("what", ["runtime", "trainer"])
+def test_values_on_another_device_are_refused(what):
+    double, (values, _) = make_double(what, make_model()), make_batch(2, 20, 2)
+    call_double(double, values)
+    for _ in range(2):
+        with pytest.raises(AlphabetError, match=r"values is on meta but the model is on cpu: move one with"):
+            call_double(double, values.to("meta"))
+
+
+@pytest.mark.parametrize("what", ["runtime", "trainer"])
+def test_a_model_that_moved_after_it_was_recorded_is_recorded_anew_or_refused(what):
+    model, (values, _) = make_model(), make_batch(2, 20, 2)
+    double = make_double(what, model)
+    double._device.unavailable_reason = lambda home: None if home.type == "cpu" else f"the model is on {home}"
+    call_double(double, values)
+    (before,) = double._recordings
+    model.project.weight.data = model.project.weight.data.clone()  # to other memory
+    call_double(double, values)
+    (after,) = double._recordings
+    assert (after is before) == (what == "runtime")  # whose recordings read weights of the runtime's own
+    model.to("meta")
+    assert double.path(values) == "reference: the model is on meta"
+    with pytest.raises(AlphabetError, match="values is on cpu but the model is on meta"):
+        call_double(double, values)
+
+
+def test_a_model_on_two_devices_is_not_fused():
+    model = make_model()
+    runtime = TritonRuntime(model, device=RecordingDevice())
+    mode = FakeTensorMode()
+    bias = torch.nn.Parameter(FakeTensor(mode, torch.empty(5, device="meta"), torch.device("cpu", 1)))
+    model.head.bias = bias
+    assert runtime.fallback_reason() == "the model is on cpu and on cpu:1; move it to one device with .to(device)"
+
+
+def test_a_model_made_in_inference_mode_is_not_fused():
+    with torch.inference_mode():
+        model = make_model()
+    runtime, (values, _) = TritonRuntime(model, device=RecordingDevice()), make_batch(2, 20, 2)
+    assert "was made inside torch.inference_mode()" in runtime.path(values)
+    with torch.inference_mode():
+        assert torch.isfinite(runtime(values)).all()
+
+
+@pytest.mark.parametrize("kind", [TritonRuntime, TritonTrainer])
+def test_a_wrapped_model_is_refused(kind):
+    with pytest.raises(AlphabetError, match=r"model is a DataParallel, .*: pass model\.module to TritonRuntime"):
+        kind(torch.nn.DataParallel(make_model()))
+
+
 def test_capture_fails_with_what_to_do():
     def run():
         raise RuntimeError("as a launch would on a GPU; without one nothing comes so far")
 
     with pytest.raises(AlphabetError, match=r"could not be captured: .*capture=run_eagerly"):
-        capture_graph(run, [])
+        GraphCapture()(run, [])
 
 
 def test_grids_cover_every_token_mode_and_output():

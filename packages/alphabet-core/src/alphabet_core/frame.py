@@ -4,6 +4,9 @@ The frame is the first 2M columns of `base @ exp(S)`, where `base` is a D x D or
 skew-symmetric matrix of a D x 2M tangent: `S = TANGENT_SCALE (X - X^T)`, X the tangent padded to D x D. After every
 optimizer step `rebase` moves the base to the current frame and sets the tangent back to zero, so the optimizer always
 works in coordinates centred at the frame itself.
+
+All products here are in float64, whatever the model's type. Autocast and TF32 (`set_float32_matmul_precision("high")`)
+do not touch float64, and with their ten bits the columns would leave the manifold within a few steps.
 """
 
 import math
@@ -26,12 +29,13 @@ def fixed_order_expm(matrix: Tensor, *, squarings: int = SQUARINGS) -> Tensor:
     `torch.matrix_exp` reads the norm on the host to choose its order, which no CUDA graph can capture; this does the
     same ten products every time. Accurate for 1-norms up to 2**(squarings - 1), 16 by default.
     """
-    return _identity_like(matrix) + _expm1(matrix, squarings)
+    result = _expm1(matrix, squarings)
+    return (_identity_like(result) + result).to(matrix.dtype)
 
 
 def _expm1(matrix: Tensor, squarings: int = SQUARINGS) -> Tensor:
-    """exp(matrix) - I, so that a small rotation keeps all its digits: (I + E)^2 = I + (2E + E^2)."""
-    x = matrix / 2.0**squarings
+    """exp(matrix) - I in float64, so that a small rotation keeps all its digits: (I + E)^2 = I + (2E + E^2)."""
+    x = matrix.double() / 2.0**squarings
     x2 = x @ x
     x3 = x2 @ x
     x4 = x2 @ x2
@@ -40,10 +44,10 @@ def _expm1(matrix: Tensor, squarings: int = SQUARINGS) -> Tensor:
         coefficients = [1.0 / math.factorial(start + k) for k in range(4)]
         return constant * coefficients[0] + x * coefficients[1] + x2 * coefficients[2] + x3 * coefficients[3]
 
-    identity = _identity_like(matrix)
+    identity = _identity_like(x)
     result = cubic(8, identity) + x4 / math.factorial(12)
     result = cubic(4, identity) + x4 @ result
-    result = cubic(0, torch.zeros_like(matrix)) + x4 @ result
+    result = cubic(0, torch.zeros_like(x)) + x4 @ result
     for _ in range(squarings):
         result = 2.0 * result + result @ result
     return result
@@ -68,14 +72,16 @@ class Frame(nn.Module):
 
     def forward(self) -> Tensor:
         """The frame (D, 2M), differentiable in the tangent at any value of it."""
-        return self._moved()[:, : self.columns]
+        return self._moved()[:, : self.columns].to(self.tangent.dtype)
 
     def to_first_order(self) -> Tensor:
         """The frame (D, 2M) to first order in the tangent: at a zero tangent, exact in value and derivative."""
-        return (self.base + self.base @ self._skew())[:, : self.columns]
+        base = self.base.double()
+        return (base + base @ self._skew().double())[:, : self.columns].to(self.tangent.dtype)
 
     def _moved(self) -> Tensor:
-        return self.base + self.base @ _expm1(self._skew())
+        base = self.base.double()
+        return base + base @ _expm1(self._skew())
 
     def _skew(self) -> Tensor:
         square = F.pad(TANGENT_SCALE * self.tangent, (0, self.tangent.shape[0] - self.columns))

@@ -15,16 +15,18 @@ from torch import Tensor
 
 from alphabet_core.errors import AlphabetError
 
-_checks_wanted: ContextVar[bool] = ContextVar("alphabet_value_checks", default=True)
+# None where nobody has said anything: then values are checked.
+_checks_wanted: ContextVar[bool | None] = ContextVar("alphabet_value_checks", default=None)
 
 
 @contextmanager
-def value_checks(enabled: bool) -> Iterator[None]:
-    """A context in which the checks of values are on or off; benchmarks and runtimes switch them off.
+def value_checks(enabled: bool | None) -> Iterator[None]:
+    """A context in which the checks of values are on or off; None switches them off unless they were switched on.
 
+    On a GPU a check waits for the device, so a fused runtime replays with None: it checks for callers who asked for it.
     Holds for the thread (or task) that enters the block; threads started inside it check again.
     """
-    token = _checks_wanted.set(enabled)
+    token = _checks_wanted.set(bool(_checks_wanted.get()) if enabled is None else enabled)
     try:
         yield
     finally:
@@ -98,9 +100,9 @@ def _readable(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
 
 def values_checked() -> bool:
     """Whether values are checked here and now: in eager use, unless `value_checks(False)` is in force."""
-    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting() or _checks_wanted.get() is False:
         return False
-    return _checks_wanted.get() and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
 def _check_structure(

@@ -4,6 +4,7 @@ runtime         TritonRuntime: logits                       trainer    TritonTra
 inference       the five launches of a forward pass         forward    Algorithm 1 by differentiable operators
 fused_adamw     clipping and AdamW in one launch            dispatch   which calls the kernels cover, and why not others
 inputs          the tensors that a recording reads          weights    folded factors in the kernels' layout
+recordings      what a recording owns, and how many         graphs     CUDA graphs that share a pool of memory
 buffers         the layout of tensors between kernels       blocks     block sizes by shape, in literal tables
 launching       a launch as a value, and where it runs      ops        the kernels, and torch operators made of them
 configurations  every kernel configuration, to compile or execute without a GPU

@@ -1,7 +1,14 @@
 """Dispatch: the calls that this package's kernels cover, and in words why the reference runs the others."""
 
-from alphabet_core.fused import FusedDispatch, call_fallback_reason, model_fallback_reason
-from torch import Tensor
+from alphabet_core import AlphabetError
+from alphabet_core.fused import (
+    FusedDispatch,
+    call_fallback_reason,
+    list_modules,
+    list_tensors,
+    model_fallback_reason,
+)
+from torch import Tensor, nn
 
 from alphabet_triton.launching import Device
 
@@ -23,4 +30,25 @@ class TritonDispatch(FusedDispatch):
         reason = self._device.unavailable_reason(home) or model_fallback_reason(model, home.type)
         if reason is None and model.config.outputs > MOST_OUTPUTS:
             reason = f"outputs are {model.config.outputs}; the head's grid has room for {MOST_OUTPUTS}"
+        if reason is None:
+            reason = _memory_fallback_reason(list_tensors(list_modules(model)))
         return reason
+
+
+def _memory_fallback_reason(tensors: list[Tensor]) -> str | None:
+    """Why kernels cannot work on a model's tensors where they lie, or None."""
+    for tensor in tensors:
+        if tensor.device != tensors[0].device:
+            return f"the model is on {tensors[0].device} and on {tensor.device}; move it to one device with .to(device)"
+        if tensor.is_inference():
+            return "the model was made inside torch.inference_mode(), where changes of its parameters are not counted"
+    return None
+
+
+def refuse_wrapper(model: object) -> None:
+    """Raise if a model is inside a wrapper for several devices."""
+    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        raise AlphabetError(
+            f"model is a {type(model).__name__}, whose hooks recorded kernels would not call: pass model.module to "
+            "TritonRuntime, and train the wrapped model with alphabet_core.TrainingStep"
+        )

@@ -27,6 +27,11 @@ class FusedAdamW:
         self._steps_agree: bool | None = None
 
     @property
+    def tensors(self) -> list[Tensor]:
+        """All tensors that a step reads or writes besides the parameters."""
+        return [self.moved, self.grads, self.clipped, self.average, self.square, self.steps, self.settings]
+
+    @property
     def changed(self) -> list[Tensor]:
         """The tensors that a step changes besides the parameters."""
         return [self.average, self.square, self.steps]

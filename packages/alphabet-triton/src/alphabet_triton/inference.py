@@ -9,8 +9,13 @@ from alphabet_triton.ops.scan.launch import launch_scan
 from alphabet_triton.weights import Weights
 
 
-def infer(values: Tensor, valid: Tensor | None, gate: Tensor | None, weights: Weights) -> tuple[Tensor, Tensor]:
-    """Logits (B, K) and descriptor (B, 2, M, 7) of values (B, T, C); the cascaded bank's states are never stored."""
+def infer(
+    values: Tensor, valid: Tensor | None, gate: Tensor | None, weights: Weights, *, logits: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Logits (B, K) and descriptor (B, 2, M, 7) of values (B, T, C); the cascaded bank's states are never stored.
+
+    The logits are written to `logits` if that is given.
+    """
     length, direct, cascaded = values.shape[1], weights.direct, weights.cascaded
     _, lifted, scale, drive = launch_edge(
         values, valid, project=weights.project, taps=direct.taps, bias=direct.bias, matrix=direct.matrix, keep=False
@@ -31,4 +36,4 @@ def infer(values: Tensor, valid: Tensor | None, gate: Tensor | None, weights: We
         keep=False,
         drive=drive,
     )
-    return launch_head(sums, sums_2, counts, weights.head, weights.head_bias)
+    return launch_head(sums, sums_2, counts, weights.head, weights.head_bias, logits)

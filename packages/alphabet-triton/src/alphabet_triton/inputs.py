@@ -24,11 +24,6 @@ class Inputs:
         """The inputs that describe a sequence; its values are detached, and share memory if they are contiguous."""
         return cls(sequence.values.detach().contiguous(), *read_masks(sequence))
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The key of a recording: shape, whether there are masks, and device."""
-        return (*self.values.shape, self.valid is not None, self.values.device)
-
     def clone(self) -> Self:
         """A copy in memory of its own."""
         valid, gate = (None if mask is None else mask.clone() for mask in (self.valid, self.gate))
@@ -40,6 +35,11 @@ class Inputs:
         for mine, other in ((self.valid, given.valid), (self.gate, given.gate)):
             if mine is not None and other is not None:
                 mine.copy_(other)
+
+
+def recording_key(values: Tensor, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...]:
+    """The key of a call's recording: shape, whether there are masks, and device."""
+    return (*values.shape, observed is not None or valid is not None, values.device)
 
 
 def read_masks(sequence: Sequence) -> tuple[Tensor | None, Tensor | None]:

@@ -15,6 +15,14 @@ from torch import Tensor
 # holds for all. Only of TS, the stride of rows, does the compiler know that it is a multiple of sixteen.
 UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R"]
 
+# Tensors that a caller may give, which lie anywhere: a part of a batch, a parameter in a buffer with others. One
+# compiled kernel serves all of them; what kernels write for each other begins at a multiple of sixteen bytes.
+UNALIGNED = [
+    "values", "valid", "gate", "project", "taps", "bias", "gain", "frame", "raw_decay", "raw_frequency", "weight",
+]  # fmt: skip
+# How every kernel is compiled.
+KERNEL = {"do_not_specialize": UNSPECIALIZED, "do_not_specialize_on_alignment": UNALIGNED}
+
 Result = TypeVar("Result")
 
 

@@ -1,25 +1,16 @@
 """TritonRuntime: a model's logits by the fused kernels where they apply, and by the reference elsewhere."""
 
-from dataclasses import dataclass
-
-from alphabet_core import Alphabet, read_sequence
-from alphabet_core.fused import Capture, FusedRuntime, Run, capture_graph, list_modules, list_tensors, run_eagerly
+import torch
+from alphabet_core import Alphabet, read_sequence, value_checks
+from alphabet_core.fused import Capture, FusedRuntime, list_modules, list_tensors, run_eagerly
 from torch import Tensor
 
-from alphabet_triton.dispatch import TritonDispatch
-from alphabet_triton.inputs import Inputs
-from alphabet_triton.launching import Device, TritonDevice, device_of, record
-from alphabet_triton.weights import Weights, copy_weights, read_weights
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The static inputs and outputs of one shape, and a function that runs its launches over them."""
-
-    inputs: Inputs
-    logits: Tensor
-    descriptor: Tensor
-    replay: Run
+from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
+from alphabet_triton.graphs import GraphCapture, refuse_inside_capture
+from alphabet_triton.inputs import Inputs, recording_key
+from alphabet_triton.launching import Device, TritonDevice, device_of, on
+from alphabet_triton.recordings import Recording, Recordings, lasting
+from alphabet_triton.weights import Weights, copy_weights, list_weights, read_weights
 
 
 class TritonRuntime(TritonDispatch, FusedRuntime):
@@ -29,58 +20,77 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
     their input and replay the graph. The next call sees parameters that an optimizer changed in place; after writes
     that torch does not count (`parameter.data`), call `refresh()`. `path(...)` says whether a call runs the fused
     kernels or the reference, and why.
+
+    Values are checked when a shape is recorded. A replay does not wait for the device to answer: there, NaN and Inf go
+    through to the logits, unless the call is made inside `alphabet_core.value_checks(True)`.
     """
 
     def __init__(self, model: Alphabet, *, device: Device | None = None, capture: Capture | None = None) -> None:
+        refuse_wrapper(model)
         super().__init__(model)
         self._device = device or TritonDevice()
         self._capture = capture
+        self._graphs = GraphCapture()
         self._weights: Weights | None = None
-        self._recordings: dict[tuple[object, ...], Recording] = {}
+        self._recordings = Recordings()
         self._versions: list[tuple[int, int]] = []
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
-        model = self.model
-        sequence = read_sequence(
-            values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
-        )
-        with device_of(sequence.values):
+        home = self.model.project.weight
+        if self._capture is None and home.is_cuda:
+            refuse_inside_capture(type(self).__name__)
+        with device_of(home):
             self._follow_parameters()
-            given = Inputs.read(sequence)
-            recording = self._recordings.get(given.key)
+            key = recording_key(values, observed, valid) if isinstance(values, Tensor) else None
+            recording = self._recordings.find(key)
             if recording is None:
-                recording = self._recordings[given.key] = self._record(given)
-            recording.inputs.copy_(given)
+                recording = self._recordings.add(key, self._record(self._read(values, observed, valid)))
+            else:
+                with value_checks(None):
+                    recording.inputs.copy_(self._read(values, observed, valid))
             recording.replay()
-            return recording.logits.clone()
+            return recording.result.clone()
 
     def refresh(self) -> None:
         """Read the parameters again at the next call."""
         self._versions = []
 
+    def _read(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Inputs:
+        model = self.model
+        return Inputs.read(
+            read_sequence(
+                values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
+            )
+        )
+
     def _record(self, given: Inputs) -> Recording:
         """A recording with tensors of its own, for every call with this shape."""
         from alphabet_triton.inference import infer  # which imports triton
 
-        weights, inputs = self._weights, given.clone()
+        weights = self._weights
         assert weights is not None
-        launches, (logits, descriptor) = record(lambda: infer(inputs.values, inputs.valid, inputs.gate, weights))
+        with lasting(), torch.no_grad():
+            inputs = given.clone()
+            logits = weights.head_bias.new_zeros(len(inputs.values), len(weights.head_bias))
 
-        def run() -> None:
-            for launch in launches:
-                self._device.run(launch)
+            def run() -> None:
+                with on(self._device):
+                    infer(inputs.values, inputs.valid, inputs.gate, weights, logits=logits)
 
-        capture = self._capture or (capture_graph if inputs.values.is_cuda else run_eagerly)
-        return Recording(inputs, logits, descriptor, capture(run, []))
+            capture = self._capture or (self._graphs if inputs.values.is_cuda else run_eagerly)
+            return Recording(inputs, None, logits, tuple(list_weights(weights)), capture(run, []))
 
     def _follow_parameters(self) -> None:
         """If a parameter or buffer has changed, fold the model again into the tensors that recordings read."""
         versions = [(tensor.data_ptr(), tensor._version) for tensor in list_tensors(list_modules(self.model))]
         if versions == self._versions:
             return
-        weights, self._versions = read_weights(self.model), versions
-        if self._weights is None or self._weights.project.device != weights.project.device:
-            self._weights, self._recordings = weights, {}
-        else:
-            copy_weights(self._weights, weights)
+        with lasting(), torch.no_grad():
+            weights = read_weights(self.model)
+            if self._weights is None or self._weights.project.device != weights.project.device:
+                self._weights = weights
+                self._recordings.clear()
+            else:
+                copy_weights(self._weights, weights)
+        self._versions = versions

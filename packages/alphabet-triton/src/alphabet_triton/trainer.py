@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,8 +10,6 @@ from alphabet_core.fused import (
     AdamWSettings,
     Capture,
     FusedTrainer,
-    Run,
-    capture_graph,
     list_modules,
     list_tensors,
     read_adamw_settings,
@@ -20,22 +17,14 @@ from alphabet_core.fused import (
 )
 from torch import Tensor
 
-from alphabet_triton.dispatch import TritonDispatch
-from alphabet_triton.inputs import Inputs, read_masks
+from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
+from alphabet_triton.graphs import GraphCapture, refuse_inside_capture
+from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
+from alphabet_triton.recordings import Recording, Recordings
 
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The static inputs, targets and loss of one shape, and a function that does a step over them."""
-
-    inputs: Inputs
-    targets: Tensor
-    loss: Tensor
-    replay: Run
 
 
 class TritonTrainer(TritonDispatch, FusedTrainer):
@@ -44,6 +33,9 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
     A step is the core's own, from forward to constraint. On a GPU the first call with a shape records it into a CUDA
     graph; later calls copy their batch and replay the graph. The reference does the steps that the kernels do not
     cover; `path(...)` says whether a call runs the fused kernels or the reference, and why.
+
+    Values and targets are checked when a shape is recorded. A replay does not wait for the device to answer: there, NaN
+    and Inf go through to loss and parameters, unless the call is made inside `alphabet_core.value_checks(True)`.
     """
 
     def __init__(
@@ -56,11 +48,13 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         device: Device | None = None,
         capture: Capture | None = None,
     ) -> None:
+        refuse_wrapper(model)
         super().__init__(model, recipe, loss=loss, microbatch=microbatch)
         self._device = device or TritonDevice()
         self._capture = capture
+        self._graphs = GraphCapture()
         self._adamw: FusedAdamW | None = None
-        self._recordings: dict[tuple[object, ...], Recording] = {}
+        self._recordings = Recordings()
         self._addresses: list[tuple[int, bool]] = []
         self._zero_tangents: list[tuple[int, int]] = []
         self._recording = False
@@ -82,6 +76,8 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         valid: Tensor | None = None,
     ) -> Tensor:
         """The mean loss of the batch before the step that this call does, detached."""
+        if self._capture is None and self.parameters[0].is_cuda:
+            refuse_inside_capture(type(self).__name__)
         side_inputs = {"time_delta": time_delta, "observed": observed, "valid": valid}
         settings = read_adamw_settings(self.optimizer)
         with self._launching():
@@ -141,24 +137,32 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _replay(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """The loss of a step done by the recording of its shape, which the first call makes."""
+        key = (*recording_key(values, observed, valid), tuple(targets.shape), targets.dtype)
+        recording = self._recordings.find(key)
+        if recording is None:
+            given = self._read(values, targets, observed, valid)
+            recording = self._recordings.add(key, self._record(given, targets))
+        else:
+            with value_checks(None):
+                recording.inputs.copy_(self._read(values, targets, observed, valid))
+            assert recording.targets is not None
+            recording.targets.copy_(targets)
+        recording.replay()
+        assert self._adamw is not None
+        self._adamw.expose_gradients()
+        return recording.result.clone()
+
+    def _read(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Inputs:
+        """The inputs of a step, after checking that they and the targets fit the model."""
         model = self.alphabet
         sequence = read_sequence(
             values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
         )
         self.check_targets(targets, len(values), model.config.outputs)
-        given = Inputs.read(sequence)
-        key = (*given.key, tuple(targets.shape), targets.dtype)
-        recording = self._recordings.get(key)
-        if recording is None:
-            recording = self._recordings[key] = self._record(given, targets)
-        recording.inputs.copy_(given)
-        recording.targets.copy_(targets)
-        recording.replay()
-        assert self._adamw is not None
-        self._adamw.expose_gradients()
-        return recording.loss.clone()
+        return Inputs.read(sequence)
 
     def _record(self, given: Inputs, targets: Tensor) -> Recording:
+        """A recording of a complete step with tensors of its own, for every call with this shape."""
         inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
 
         def run() -> None:
@@ -168,9 +172,10 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
                 loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
         assert self._adamw is not None
-        changed = [*list_tensors(list_modules(self.alphabet)), *self._adamw.changed, loss]
-        capture = self._capture or (capture_graph if loss.is_cuda else run_eagerly)
-        return Recording(inputs, targets, loss, capture(run, changed))
+        tensors = list_tensors(list_modules(self.alphabet))
+        capture = self._capture or (self._graphs if loss.is_cuda else run_eagerly)
+        replay = capture(run, [*tensors, *self._adamw.changed, loss])
+        return Recording(inputs, targets, loss, (*tensors, *self._adamw.tensors), replay)
 
     def _prepare_adamw(self, settings: AdamWSettings) -> bool:
         """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory."""
@@ -178,7 +183,8 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
         addresses = [(t.data_ptr(), t.requires_grad) for t in list_tensors(list_modules(self.alphabet))]
         if self._adamw is None or addresses != self._addresses:
-            self._adamw, self._recordings, self._addresses = FusedAdamW(self.parameters), {}, addresses
+            self._adamw, self._addresses = FusedAdamW(self.parameters), addresses
+            self._recordings.clear()
         return self._adamw.prepare(self.optimizer, settings, float(self.recipe.clip_norm))
 
     def _all_train(self, values: Tensor) -> bool:

@@ -55,11 +55,11 @@ def _store(tensor: Tensor) -> Tensor:
 
 def copy_weights(into: Weights, weights: Weights) -> None:
     """Overwrite factors in place: recorded launches point to these tensors."""
-    for field in fields(into):
-        old, new = getattr(into, field.name), getattr(weights, field.name)
-        for target, source in zip(_tensors_of(old), _tensors_of(new), strict=True):
-            target.copy_(source)
+    for target, source in zip(list_weights(into), list_weights(weights), strict=True):
+        target.copy_(source)
 
 
-def _tensors_of(entry: Tensor | BankWeights) -> list[Tensor]:
-    return [entry] if isinstance(entry, Tensor) else [getattr(entry, field.name) for field in fields(entry)]
+def list_weights(weights: Weights | BankWeights) -> list[Tensor]:
+    """All tensors of the factors, in an order that is always the same."""
+    entries = [getattr(weights, field.name) for field in fields(weights)]
+    return [t for entry in entries for t in ([entry] if isinstance(entry, Tensor) else list_weights(entry))]

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
-from alphabet_core.fused.graphs import warm_up
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
@@ -17,6 +16,7 @@ from alphabet_testing.trainers import (
     store_by_columns,
 )
 from alphabet_triton import TritonRuntime, TritonTrainer
+from alphabet_triton.graphs import warm_up
 
 SIZES = (2, 12, 2, 3)  # the interpreter takes a quarter of a millisecond per scanned element
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 from alphabet_ptx import compile_kernel, execute
 from alphabet_triton.configurations import configuration, signature
+from alphabet_triton.launching import UNALIGNED
 
 from alphabet_testing.kernels.memo import LaunchMemo, Outcome, copy_bytes, digest_launch, list_changes
 
@@ -19,6 +20,7 @@ def compile_launch(launch, arch="sm_89"):
         _compiled[key] = compile_kernel(
             launch.kernel, signature(launch), launch.constants, arch=arch, warps=blocks.warps, stages=blocks.stages,
             divisible=("TS",) if "TS" in launch.scalars else (),
+            unaligned=[name for name in launch.tensors if name in UNALIGNED],
         )  # fmt: skip
     return _compiled[key]
 

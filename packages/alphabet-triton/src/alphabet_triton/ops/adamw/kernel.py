@@ -8,12 +8,12 @@ import triton
 import triton.language as tl
 from alphabet_core.fused import CLIP_EPSILON
 
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 
 EPSILON = tl.constexpr(CLIP_EPSILON)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def adamw_kernel(moved, grads, clipped, average, square, step, settings, N, BN: tl.constexpr):
     """Update moved, average and square (N,) by grads (N,), clipped to the global norm settings[5] and stored so.
 

@@ -7,7 +7,7 @@ gradient at t - offset, for its own gradient and for the tap's.
 import triton
 import triton.language as tl
 
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 from alphabet_triton.ops.lift.kernel import (
     SPACING,
     TAPS,
@@ -21,7 +21,7 @@ from alphabet_triton.ops.lift.kernel import (
 )
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def edge_fwd_kernel(
     values, valid, project, taps, bias, matrix, pre, lifted, scale, drive, T, TS, C, D, N,
     MASKED: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
@@ -62,7 +62,7 @@ def edge_fwd_kernel(
     store_drive(b_h, b_scale, p_lifted, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, False, BT, BD, BN)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def edge_bwd_kernel(
     d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
     MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,

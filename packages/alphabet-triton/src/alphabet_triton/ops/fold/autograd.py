@@ -38,7 +38,8 @@ def _save_base(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # no
 def _backward_to_tangent(ctx: Any, d_frame: Tensor) -> tuple[None, Tensor]:
     """To first order the frame is base (I + S), S = scale (X - X^T), X the tangent with columns of zero beside it."""
     (base,) = ctx.saved_tensors
-    d_skew = base.mT @ d_frame  # (D, 2M): the skew matrix's other columns were not read
+    # In float64, which neither autocast nor TF32 touches. (D, 2M): the skew matrix's other columns were not read.
+    d_skew = (base.double().mT @ d_frame.double()).float()
     columns, rows = d_frame.shape[1], d_frame.shape[0]
     mirrored = torch.nn.functional.pad(d_skew[:columns].mT, (0, 0, 0, rows - columns))
     return None, TANGENT_SCALE * (d_skew - mirrored)

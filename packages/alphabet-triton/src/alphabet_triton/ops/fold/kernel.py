@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
 
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 
 LEAST_DECAY = tl.constexpr(DECAY_MIN)
 DECAY_SPAN = tl.constexpr(DECAY_MAX - DECAY_MIN)
@@ -60,7 +60,7 @@ def hold(b_alpha, b_omega):
     return b_pr, b_pi, (b_pr - 1.0) * b_lr - b_pi * b_li, (b_pr - 1.0) * b_li + b_pi * b_lr, b_lr, b_li
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def fold_fwd_kernel(
     frame, raw_decay, raw_frequency, gain, matrix, transition, D, M, BD: tl.constexpr, BM: tl.constexpr
 ):  # fmt: skip
@@ -84,7 +84,7 @@ def fold_fwd_kernel(
         tl.store(p_matrix + M * D, b_n * (b_gr * b_ai + b_gi * b_ar), mask=m_w)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def fold_bwd_kernel(
     frame, raw_decay, raw_frequency, gain, d_matrix, d_transition, d_frame, d_decay, d_frequency, d_gain, D, M,
     BD: tl.constexpr, BM: tl.constexpr,

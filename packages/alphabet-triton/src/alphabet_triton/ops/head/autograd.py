@@ -7,7 +7,13 @@ from torch import Tensor
 from alphabet_triton.ops.head.launch import launch_head, launch_head_backward
 from alphabet_triton.ops.registering import operator
 
-head = operator("head")(launch_head)
+
+@operator("head")
+def head(sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (B, K) and descriptor (B, 2, M, 7) of moment sums (B, 7, M) of either bank over counts (B, 4)."""
+    return launch_head(sums, sums_2, counts, weight, bias)
+
+
 head_backward = operator("head_backward")(launch_head_backward)
 
 

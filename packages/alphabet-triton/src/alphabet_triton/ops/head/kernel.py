@@ -10,7 +10,7 @@ import triton.language as tl
 from alphabet_core.fused import MOMENTS
 
 from alphabet_triton.buffers import LAG_COUNT
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 
 COORDINATES = tl.constexpr(MOMENTS)
 LAGS = tl.constexpr(LAG_COUNT - 1)
@@ -73,7 +73,7 @@ def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: t
     return b_total + tl.sum(b_w * b_x.to(tl.float64)[None, :], 1)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def head_fwd_kernel(
     sums, sums_2, counts, weight, bias, descriptor, logits, M, K,
     WIDE: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
@@ -118,7 +118,7 @@ def coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: t
     return b_g.to(tl.float32)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def head_bwd_kernel(
     sums, sums_2, counts, weight, d_logits, d_sums, d_sums_2, M, K, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip

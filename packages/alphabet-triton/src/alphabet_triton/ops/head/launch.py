@@ -10,12 +10,18 @@ from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.head.kernel import head_bwd_kernel, head_fwd_kernel
 
 
-def launch_head(sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (B, K) and descriptor (B, 2, M, 7) of moment sums (B, 7, M) of either bank over counts (B, 4)."""
+def launch_head(
+    sums: Tensor, sums_2: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, logits: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Logits (B, K) and descriptor (B, 2, M, 7) of moment sums (B, 7, M) of either bank over counts (B, 4).
+
+    The logits are written to `logits` if that is given.
+    """
     weight, bias = contiguous(weight, bias)
     batch, _, modes = sums.shape
     outputs = len(bias)
-    descriptor, logits = weight.new_empty(batch, 2, modes, MOMENTS), weight.new_empty(batch, outputs)
+    descriptor = weight.new_empty(batch, 2, modes, MOMENTS)
+    logits = weight.new_empty(batch, outputs) if logits is None else logits
     blocks = head_blocks(modes, outputs)
     given = {"sums": sums, "sums_2": sums_2, "counts": counts, "weight": weight, "bias": bias}
     run(
@@ -50,4 +56,6 @@ def launch_head_backward(
             blocks,
         )
     )
-    return d_sums, d_sums_2, d_logits.mT @ descriptor.flatten(1), d_logits.sum(0)
+    # In float64, which neither autocast nor TF32 touches.
+    d_weight = (d_logits.double().mT @ descriptor.flatten(1).double()).float()
+    return d_sums, d_sums_2, d_weight, d_logits.sum(0)

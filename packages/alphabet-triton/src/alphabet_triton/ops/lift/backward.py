@@ -10,11 +10,11 @@ where dh and ds on the right come from whatever else read h and s.
 import triton
 import triton.language as tl
 
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 from alphabet_triton.ops.lift.kernel import locate, valid_tokens
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def norm_bwd_kernel(
     pre, scale, valid, matrix, d_lifted, d_scale, d_drive, d_pre, T, TS, D, N,
     MASKED: tl.constexpr, ALONE: tl.constexpr, WIDE: tl.constexpr,
@@ -69,7 +69,7 @@ def norm_bwd_kernel(
         tl.store(d_pre + p_h, b_dx, mask=m_d[:, None] & m_t[None, :])
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def outer_bwd_kernel(
     left, right, scale, out, T, TS, L, R,
     NORMED: tl.constexpr, BT: tl.constexpr, BL: tl.constexpr, BR: tl.constexpr,

@@ -7,7 +7,7 @@ gradient at t - offset, for its own gradient and for the tap's.
 import triton
 import triton.language as tl
 
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 from alphabet_triton.ops.lift.kernel import (
     SPACING,
     TAPS,
@@ -42,7 +42,7 @@ def synthesize(
     return b_s, b_h, b_r
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def reader_fwd_kernel(
     lifted, scale, states, valid, synthesis, through, taps, bias, matrix, pre, scale_2, drive, T, TS, D, N,
     MASKED: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
@@ -80,7 +80,7 @@ def reader_fwd_kernel(
     store_drive(b_h, b_scale, p_pre, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, True, BT, BD, BN)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def reader_bwd_kernel(
     d_pre, lifted, scale, states, valid, synthesis, through, taps, d_stream, d_lifted, d_scale, d_states, d_weights,
     T, TS, D, N,

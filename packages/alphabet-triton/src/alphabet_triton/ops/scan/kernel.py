@@ -10,7 +10,7 @@ from alphabet_core.fused import LAGS
 from alphabet_core.fused import MOMENTS as MOMENT_COUNT
 
 from alphabet_triton.buffers import LAG_COUNT
-from alphabet_triton.launching import UNSPECIALIZED
+from alphabet_triton.launching import KERNEL
 
 MOMENTS = tl.constexpr(MOMENT_COUNT)
 COUNTS = tl.constexpr(LAG_COUNT)
@@ -61,7 +61,7 @@ def pair_lag(
     return b_re, b_im, tl.sum(m_l.to(tl.int32))
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def scan_fwd_kernel(
     drive, transition, valid, gate, states, sums, counts, T, TS, M,
     MASKED: tl.constexpr, STORE: tl.constexpr, COUNT: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr,
@@ -157,7 +157,7 @@ def add_lag(
     return add_partner(b_dr, b_di, b_qr, b_qi, b_a, b_b, -1)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(**KERNEL)
 def scan_bwd_kernel(
     states, transition, valid, gate, d_sums, d_states, d_drive, d_transition, T, TS, M,
     MASKED: tl.constexpr, ALONE: tl.constexpr, BT: tl.constexpr, BM: tl.constexpr,
