@@ -2,9 +2,9 @@
 
 import pytest
 from alphabet_audit import read_declarations
-from alphabet_audit.evaluate import evaluate
-from alphabet_audit.report import write_report
-from alphabet_audit.verdicts import PASS
+from alphabet_audit.declare.verdicts import PASS
+from alphabet_audit.judge.evaluate import evaluate
+from alphabet_audit.show.report import write_report
 from alphabet_testing.places import AUDIT
 
 ACCEPTED = sorted(path.parent for path in AUDIT.glob("accepted/*/manifest.json"))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from alphabet_audit.cli import app, main
-from alphabet_audit.evidence import RECORDS
+from alphabet_audit.evidence.chain import RECORDS
 from alphabet_testing.audit.fake_bench import run_fake
 from typer.testing import CliRunner
 

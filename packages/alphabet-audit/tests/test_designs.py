@@ -2,11 +2,12 @@
 
 import pytest
 from alphabet_audit import AuditError, geometric_mean, read_declarations
-from alphabet_audit.declarations import FILES
-from alphabet_audit.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs, resolve_candidate
-from alphabet_audit.paper import read_paper
-from alphabet_audit.plan import Plan
-from alphabet_audit.timing import PROTOCOL
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.declare.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs
+from alphabet_audit.measure.candidates import resolve_candidate
+from alphabet_audit.protocol.plan import Plan
+from alphabet_audit.protocol.repeats import PROTOCOL
+from alphabet_audit.show.paper import read_paper
 from alphabet_baselines import FAMILIES
 from alphabet_baselines.matching import DESIGN_CHANNELS, DESIGN_OUTPUTS, DESIGN_WIDTHS
 
@@ -133,7 +134,7 @@ def test_the_baselines_table_of_matches_is_for_these_designs():
 
 
 def test_every_tolerance_has_its_reason_and_is_used():
-    from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
+    from alphabet_audit.declare.quantities import GATE_QUANTITIES, family_quantities
 
     used = {rule for wanted in GATE_QUANTITIES.values() for rule in wanted.values()}
     used |= {rule for phase in ("inference", "step") for rule in family_quantities(phase).values()}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import alphabet_core.model
 import torch
-from alphabet_audit.environment import (
+from alphabet_audit.measure.environment import (
     describe_checkout,
     describe_environment,
     query_gpu,

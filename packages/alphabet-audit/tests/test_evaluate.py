@@ -5,7 +5,9 @@ import pickle
 
 import pytest
 from alphabet_audit import evaluate, read_declarations
-from alphabet_audit.checks import (
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS
+from alphabet_audit.judge.checks import (
     LEDGER_CHECKS,
     Run,
     check_cells,
@@ -20,9 +22,7 @@ from alphabet_audit.checks import (
     check_sessions,
     check_totals,
 )
-from alphabet_audit.declarations import FILES
-from alphabet_audit.evidence import MANIFEST, RECORDS
-from alphabet_audit.plan import Plan
+from alphabet_audit.protocol.plan import Plan
 from alphabet_testing.audit.byte_faults import DAMAGE
 from alphabet_testing.audit.evidence_copy import read_run
 from alphabet_testing.audit.fake_bench import run_fake

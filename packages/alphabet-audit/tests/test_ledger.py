@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
-from alphabet_audit.evidence import MANIFEST, RECORDS, read_records
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS, read_records
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeClock, SilentListener, run_fake
 
 KILLS = 20

@@ -7,11 +7,11 @@ import xml.etree.ElementTree
 
 import pytest
 from alphabet_audit import AuditError, read_declarations
-from alphabet_audit.compare import compare_runs, comparison_table
-from alphabet_audit.declarations import FILES
-from alphabet_audit.evidence import RECORDS, read_records
-from alphabet_audit.pictures import draw_samples, shade
-from alphabet_audit.report import write_report
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.evidence.chain import RECORDS, read_records
+from alphabet_audit.show.compare import compare_runs, comparison_table
+from alphabet_audit.show.pictures import draw_samples, shade
+from alphabet_audit.show.report import write_report
 from alphabet_testing.audit.evidence_copy import read_run
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console

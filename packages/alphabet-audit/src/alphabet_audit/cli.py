@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from alphabet_audit.declarations import read_declarations
-from alphabet_audit.designs import ALL
+from alphabet_audit.declare.declarations import read_declarations
+from alphabet_audit.declare.designs import ALL
+from alphabet_audit.declare.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
 from alphabet_audit.errors import AuditError
-from alphabet_audit.evaluate import evaluate
-from alphabet_audit.evidence import Evidence
-from alphabet_audit.screen import LedgerScreen, parity_table, print_evaluation
-from alphabet_audit.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
+from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.judge.evaluate import evaluate
+from alphabet_audit.show.screen import LedgerScreen, parity_table, print_evaluation
 
 # A part that holds is neither a pass nor a failure, and a mistake in the command is no verdict at all.
 EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
@@ -34,10 +34,10 @@ Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 @app.command()
 def parity(audit: Audit = None, out: Out = None) -> None:
     """Try every gate on every runtime that this machine can run; the exit code is the verdict."""
-    from alphabet_audit.environment import describe_environment, require_plain_float32
-    from alphabet_audit.manifest import make_manifest
-    from alphabet_audit.parity import judge_outcomes, record_parity, run_parity
-    from alphabet_audit.runtimes import choose_device
+    from alphabet_audit.gates.runtimes import choose_device
+    from alphabet_audit.measure.environment import describe_environment, require_plain_float32
+    from alphabet_audit.measure.manifest import make_manifest
+    from alphabet_audit.measure.parity import judge_outcomes, record_parity, run_parity
 
     console = wide_console()
     declarations, device = read_declarations(audit), choose_device(None)
@@ -75,13 +75,13 @@ def ledger(
     out: Out = None,
 ) -> None:
     """Time ALPHABET against the nine families. It can be interrupted at any time: the same command resumes."""
-    from alphabet_audit.clock import CudaClock, MonotonicClock
-    from alphabet_audit.device_bench import DeviceBench
-    from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
-    from alphabet_audit.ledger import Ledger
-    from alphabet_audit.manifest import make_manifest
-    from alphabet_audit.plan import Plan
-    from alphabet_audit.runtimes import choose_device, ledger_runtime
+    from alphabet_audit.gates.runtimes import choose_device, ledger_runtime
+    from alphabet_audit.measure.clock import CudaClock, MonotonicClock
+    from alphabet_audit.measure.device_bench import DeviceBench
+    from alphabet_audit.measure.environment import describe_environment, read_state, require_plain_float32
+    from alphabet_audit.measure.ledger import Ledger
+    from alphabet_audit.measure.manifest import make_manifest
+    from alphabet_audit.protocol.plan import Plan
 
     console, declarations = Console(), read_declarations(audit)
     device = choose_device(device)
@@ -123,7 +123,7 @@ def evaluate_run(run: Run, audit: Audit = None) -> None:
 @app.command()
 def report(run: Run, audit: Audit = None, out: Out = None) -> None:
     """Write a ledger's report, report.html and report.md, into the run's folder or --out."""
-    from alphabet_audit.report import write_report
+    from alphabet_audit.show.report import write_report
 
     for path in write_report(run, read_declarations(audit), out or run):
         print(path)
@@ -132,7 +132,7 @@ def report(run: Run, audit: Audit = None, out: Out = None) -> None:
 @app.command()
 def compare(first: Run, second: Run, audit: Audit = None) -> None:
     """Show what changed from one run of the ledger to another."""
-    from alphabet_audit.compare import compare_runs, comparison_table
+    from alphabet_audit.show.compare import compare_runs, comparison_table
 
     comparison = compare_runs(first, second, read_declarations(audit))
     console = wide_console()

@@ -10,16 +10,16 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from alphabet_audit.declarations import read_declarations
-from alphabet_audit.designs import ALPHABET, INFERENCE
-from alphabet_audit.evidence import Evidence
-from alphabet_audit.execution_choice import ExecutionTrial
-from alphabet_audit.ledger import Ledger
-from alphabet_audit.manifest import make_manifest
-from alphabet_audit.outcomes import Outcome
-from alphabet_audit.plan import PHASE_GATES, Plan
-from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
-from alphabet_audit.tolerances import Reading, judge
+from alphabet_audit.declare.declarations import read_declarations
+from alphabet_audit.declare.designs import ALPHABET, INFERENCE
+from alphabet_audit.declare.quantities import GATE_QUANTITIES, family_quantities
+from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.measure.ledger import Ledger
+from alphabet_audit.measure.manifest import make_manifest
+from alphabet_audit.protocol.execution_choice import ExecutionTrial
+from alphabet_audit.protocol.outcomes import Outcome
+from alphabet_audit.protocol.plan import PHASE_GATES, Plan
+from alphabet_audit.protocol.readings import Reading, judge
 
 HASH = "ab" * 32
 ENVIRONMENT = {

@@ -1,6 +1,6 @@
 """Faults in a run's manifest and in its copies of the declarations."""
 
-from alphabet_audit.evidence import hash_of
+from alphabet_audit.evidence.canonical import hash_of
 
 
 def manifest_with(**changes):

@@ -2,7 +2,7 @@
 
 import copy
 
-from alphabet_audit.evidence import GENESIS
+from alphabet_audit.evidence.canonical import GENESIS
 
 
 def setting(kind, name, change):

@@ -1,0 +1,172 @@
+"""What a measurement depends on: device, driver, versions, sources, threads, settings. Nothing names the machine."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+SOURCES = ("alphabet_audit", "alphabet_baselines", "alphabet_core", "alphabet_cpu", "alphabet_triton")
+IDENTIFYING = ("__init__.py", "version.py", "_version.py")
+LIBRARIES = ("causal_conv1d", "llvmlite", "mamba_ssm", "numba", "numpy", "torch", "triton")
+VARIABLES = ("MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME",
+             "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")  # fmt: skip
+CORE = Path("/sys/devices/system/cpu/cpu0")
+CORE_STATE = {
+    "governor": "cpufreq/scaling_governor",
+    "frequency": "cpufreq/scaling_cur_freq",
+    "throttled": "thermal_throttle/core_throttle_count",
+}
+GPU_IDENTITY = ("name", "driver_version", "vbios_version", "memory.total", "power.limit")
+GPU_STATE = ("clocks.sm", "clocks.mem", "clocks_throttle_reasons.active", "temperature.gpu", "power.draw", "pstate")
+
+
+def describe_environment(device: str) -> dict[str, Any]:
+    """Everything that must stay the same for a run to be resumed; `git` is None outside a checkout."""
+    return {
+        "device": describe_device(device),
+        "system": {"platform": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
+        "versions": {name: find_version(name) for name in (*SOURCES, *LIBRARIES)},
+        "imports": hash_imports(),
+        "threads": describe_threads(),
+        "settings": describe_settings(),
+        "git": describe_checkout(Path(__file__).resolve().parents[1]),
+    }
+
+
+def read_state(device: str) -> dict[str, Any]:
+    """What may change while a run lasts (clocks, throttling, load), which is recorded and never compared."""
+    if device == "cuda":
+        return {"gpu": query_gpu(GPU_STATE)}
+    load = [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
+    return {"load": load, **{name: read_line(CORE / path) for name, path in CORE_STATE.items()}}
+
+
+def describe_device(device: str) -> dict[str, Any]:
+    """The device's type and name; of a CUDA device also its capability, driver and limits."""
+    if device == "cuda":
+        import torch
+
+        major, minor = torch.cuda.get_device_capability()
+        return {
+            "type": device,
+            "name": torch.cuda.get_device_name(),
+            "capability": f"{major}.{minor}",
+            "cuda": torch.version.cuda,
+            "gpu": query_gpu(GPU_IDENTITY),
+        }
+    return {"type": device, "name": processor_name(), "cores": os.cpu_count()}
+
+
+def processor_name() -> str:
+    """The processor's name by the kernel, or else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def query_gpu(fields: tuple[str, ...]) -> dict[str, str] | None:
+    """Fields of the first GPU by nvidia-smi, or None where that cannot be run."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return dict(zip(fields, (part.strip() for part in answer.splitlines()[0].split(",")), strict=False))
+
+
+def read_line(path: Path) -> str | None:
+    """The text of a file of one line, or None where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def find_version(module: str) -> str | None:
+    """The version of the distribution that a module comes with, or None if it is not installed."""
+    try:
+        return importlib.metadata.version(module.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def hash_imports() -> dict[str, str]:
+    """The sha256 of every source file of ours, and of the files that identify each library's build.
+
+    Keys are paths below the folder that a package is imported from, such as alphabet_core/model.py.
+    """
+    found: dict[str, str] = {}
+    for name in (*SOURCES, *LIBRARIES):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        top = Path(spec.origin).parent
+        whole = sorted(top.rglob("*.py")) if name in SOURCES else [top / each for each in IDENTIFYING]
+        found |= {path.relative_to(top.parent).as_posix(): hash_file(path) for path in whole if path.is_file()}
+    return found
+
+
+def hash_file(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def describe_threads() -> dict[str, Any]:
+    """The numbers of usable and used threads, and the environment variables that may have set them."""
+    import torch
+
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "usable": usable,
+        "torch": torch.get_num_threads(),
+        "torch_interop": torch.get_num_interop_threads(),
+        "variables": {name: os.environ.get(name) for name in VARIABLES},
+    }
+
+
+def describe_settings() -> dict[str, Any]:
+    """The settings of torch that would make it compute in less than plain float32."""
+    import torch
+
+    return {
+        "matmul_tf32": torch.backends.cuda.matmul.allow_tf32,
+        "cudnn_tf32": torch.backends.cudnn.allow_tf32,
+        "autocast": torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+    }
+
+
+def require_plain_float32() -> None:
+    """Switch off TF32 and every other reduced precision in torch."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+
+
+def describe_checkout(folder: Path) -> dict[str, Any] | None:
+    """The commit that the sources in a folder are from and whether they differ from it; None outside a checkout.
+
+    A wheel in a virtual environment may lie inside some other project's checkout, whose commit says nothing about it:
+    only sources that git tracks count.
+    """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+
+    try:
+        ask("ls-files", "--error-unmatch", "--", "__init__.py")
+        top = ask("rev-parse", "--show-toplevel")
+        changed = ask("status", "--porcelain", "--", f"{top}/packages", f"{top}/audit")
+        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(changed)}
+    except (OSError, subprocess.SubprocessError):
+        return None
