@@ -7,6 +7,7 @@ import torch
 from alphabet_audit import evaluate, read_declarations
 from alphabet_audit.declare.designs import Row
 from alphabet_audit.evidence.chain import RECORDS, read_records
+from alphabet_audit.evidence.environment_form import FRESH_KERNELS
 from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.gates.runtimes import cpu_runtime
@@ -33,7 +34,8 @@ def tiny(tmp_path_factory):
 def test_a_real_run_holds_but_for_what_this_machine_does_to_it(tiny, tmp_path):
     require_plain_float32()
     plan, bench = Plan("same-width", tiny), DeviceBench(tiny, cpu_runtime())
-    environment = {**describe_environment("cpu"), "git": {"commit": "0" * 40, "dirty": False}}
+    settled = {"git": {"commit": "0" * 40, "dirty": False}, "kernels": FRESH_KERNELS}  # which a ledger sees to
+    environment = {**describe_environment("cpu"), **settled}
     manifest = make_manifest(
         "ledger", "cpu", environment, tiny, plan=plan.to_record(), cells=bench.describe_cells(plan.designs)
     )

@@ -119,7 +119,7 @@ def test_a_damaged_folder_is_said_so(tmp_path):
 
 def test_a_manifest_of_another_version_is_refused(tmp_path):
     (tmp_path / MANIFEST).write_text(json.dumps({**ABOUT, "version": 99}))
-    with pytest.raises(AuditError, match="has version 99; this alphabet-audit reads version 1"):
+    with pytest.raises(AuditError, match="has version 99; this alphabet-audit reads versions 1 and 2"):
         read_manifest(tmp_path)
 
 

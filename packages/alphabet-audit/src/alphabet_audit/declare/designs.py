@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from alphabet_audit.errors import AuditError
+from alphabet_audit.errors import AuditError, printable
 
 # How a design sizes its families: each at ALPHABET's parameter count, or each at ALPHABET's width.
 MATCHED, SAME_WIDTH = SIZINGS = ("parameter-matched", "same-width")
@@ -15,6 +15,7 @@ ALL = "all"
 ALPHABET = "alphabet"
 # The whole ledger, whatever a file of designs may say.
 ALL_CELLS, ALL_ROWS, ALL_GROUPS = 90, 180, 1260
+LARGEST_SIZE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Shape:
 
     def __post_init__(self) -> None:
         for name, size in asdict(self).items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise AuditError(f"{name} of a shape must be a positive integer; got {size!r}")
+            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= LARGEST_SIZE:
+                raise AuditError(f"{name} of a shape must be a positive integer; got {printable(size)}")
         if self.width % 4:
             raise AuditError(f"width of a shape must be a multiple of four, since modes = width / 4; got {self.width}")
 
@@ -94,18 +95,26 @@ class Designs:
         return found
 
 
+def read_size(fields: Mapping[str, Any], name: str) -> int:
+    """A number of channels or outputs: a positive integer."""
+    value = fields[name]
+    if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
+        raise AuditError(f"{name} must be an integer from 1 to {LARGEST_SIZE}; got {printable(value)}")
+    return value
+
+
 def parse_designs(fields: Mapping[str, Any], source: str) -> Designs:
     """The designs that a file's fields declare; `source` names the file in errors."""
     try:
         shapes = [(sizing, Shape(*shape)) for sizing, entries in fields["shapes"].items() for shape in entries]
         designs = Designs(
-            channels=int(fields["channels"]),
-            outputs=int(fields["outputs"]),
+            channels=read_size(fields, "channels"),
+            outputs=read_size(fields, "outputs"),
             calibration=Shape(*fields["calibration"]),
             families={str(name): str(title) for name, title in fields["families"].items()},
             designs=tuple(Design(sizing, shape) for sizing, shape in shapes),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, AuditError) as error:
         raise AuditError(f"{source}: {type(error).__name__} {error}; compare it with the project's own file") from error
     if len(set(designs.designs)) != len(designs.designs):
         raise AuditError(f"{source}: a design is listed twice; list each once")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from alphabet_audit.declare.designs import INFERENCE
+from alphabet_audit.declare.designs import ALPHABET, INFERENCE, STEP, Row
 
 PARAMETERS = (
     "project.weight",
@@ -58,3 +58,28 @@ GATE_QUANTITIES: dict[str, dict[str, str]] = {
 def family_quantities(phase: str) -> dict[str, str]:
     """The quantities that a family's arm is checked by in a phase, and the tolerance of each."""
     return {name: f"family-{name}" for name in (["logits"] if phase == INFERENCE else ["loss", "gradient"])}
+
+
+# The gate that ALPHABET must pass in each phase at the very shape that is timed.
+PHASE_GATES = {INFERENCE: "forward", STEP: "gradients"}
+# What the arm of ALPHABET that is timed must itself read, before and after its groups (from version 2 on).
+TIMED_QUANTITIES = {
+    INFERENCE: {"timed: logits": "logits"},
+    STEP: {
+        "timed: loss": "loss",
+        **{f"timed: {name}": name for name in ("parameters-median", "parameters-most", "parameters-largest")},
+    },
+}
+
+
+def row_quantities(row: Row, version: int) -> dict[str, str]:
+    """The quantities that the gate of a row must have read before it was timed, and the tolerance of each."""
+    if row.family != ALPHABET:
+        return family_quantities(row.phase)
+    return {**GATE_QUANTITIES[PHASE_GATES[row.phase]], **(TIMED_QUANTITIES[row.phase] if version > 1 else {})}
+
+
+def after_quantities(row: Row) -> dict[str, str]:
+    """The quantities that both arms of a row must have read after its groups, and the tolerance of each."""
+    family = {} if row.family == ALPHABET else family_quantities(row.phase)
+    return {**TIMED_QUANTITIES[row.phase], **{f"family: {name}": rule for name, rule in family.items()}}

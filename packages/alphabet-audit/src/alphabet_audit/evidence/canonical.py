@@ -17,3 +17,8 @@ def encode(value: object) -> bytes:
 def hash_of(content: bytes) -> str:
     """The sha256 of some bytes, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
+
+
+def hash_tree(files: dict[str, str]) -> str:
+    """The hash of a folder, given the hashes of its files by their paths below it."""
+    return hash_of(encode(files))

@@ -14,10 +14,8 @@ from typing import Any, Self
 
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence.canonical import GENESIS, Record, encode, hash_of
-from alphabet_audit.evidence.chain import MANIFEST, RECORDS, SEALED_FIELDS, read_manifest, read_records
-from alphabet_audit.evidence.files import write_whole
-
-BINARY: int = getattr(os, "O_BINARY", 0)  # on Windows, or line ends would be changed
+from alphabet_audit.evidence.chain import LARGEST_RECORDS, MANIFEST, RECORDS, SEALED_FIELDS, read_manifest, read_records
+from alphabet_audit.evidence.files import BINARY, NOFOLLOW, read_bounded, write_whole
 
 
 def find_lock() -> Callable[[int, Path], None]:
@@ -55,7 +53,7 @@ class Evidence:
         lock = find_lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(folder / RECORDS, os.O_RDWR | os.O_CREAT | os.O_APPEND | BINARY, 0o644)
+            self._file = os.open(folder / RECORDS, os.O_RDWR | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o644)
         except OSError as error:
             raise AuditError(f"{folder} cannot be written ({error.strerror}); choose another --out") from error
         try:
@@ -64,6 +62,7 @@ class Evidence:
             self.manifest = self._same_run(manifest) if self.resumed else self._new_run(manifest, copies)
             self.records = read_records(self._read_back(), str(folder / RECORDS))
             self.head = hash_of(encode(self.records[-1])) if self.records else GENESIS
+            self._require_sealed_records()
         except BaseException:
             os.close(self._file)
             raise
@@ -127,9 +126,23 @@ class Evidence:
             )
         return found
 
+    def _require_sealed_records(self) -> None:
+        """Raise unless the records reach the number and the hash that the manifest was last sealed with.
+
+        A run that was not finished may have more of them; one that was finished has exactly as many.
+        """
+        sealed, head, finished = (self.manifest.get(name) for name in ("records", "head", "finished"))
+        known = type(sealed) is int and 0 <= sealed <= len(self.records)
+        found = hash_of(encode(self.records[sealed - 1])) if known and sealed else GENESIS
+        if not known or found != head or (finished is not False and sealed != len(self.records)):
+            raise AuditError(
+                f"{self.folder} has {len(self.records)} records that are not the {sealed} it was sealed with: "
+                "records were cut off, edited or added, so it is not resumed; choose another --out"
+            )
+
     def _read_back(self) -> bytes:
         """The file's content without a torn last line, which is cut off on disk too."""
-        content = (self.folder / RECORDS).read_bytes()
+        content = read_bounded(self.folder / RECORDS, LARGEST_RECORDS)
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.ftruncate(self._file, whole)

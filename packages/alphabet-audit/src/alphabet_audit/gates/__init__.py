@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from alphabet_audit.declare.cases import Case
 from alphabet_audit.declare.tolerances import Tolerances
 from alphabet_audit.declare.verdicts import FAIL
+from alphabet_audit.errors import printable
 from alphabet_audit.gates import agreement, edges, trajectory
 from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.gates.runtimes import Runtime
 from alphabet_audit.protocol.outcomes import Outcome
 from alphabet_audit.protocol.readings import Reading, judge
 
+DETAIL_LENGTH = 500
 Gate = Callable[[Runtime, Case, Tolerances], list[Reading]]
 GATES: Mapping[str, Gate] = {
     "forward": agreement.forward,
@@ -39,9 +41,11 @@ def run_case(runtime: Runtime, case: Case, rules: Tolerances) -> Outcome:
     try:
         readings = tuple(GATES[case.gate](runtime, case, rules))
     except NotFusedError as reason:
-        return Outcome(case, runtime.name, FAIL, detail=f"ran the reference instead: {reason}")
+        return Outcome(
+            case, runtime.name, FAIL, detail=printable(f"ran the reference instead: {reason}", DETAIL_LENGTH)
+        )
     except Exception as error:
-        return Outcome(case, runtime.name, FAIL, detail=f"{type(error).__name__}: {error}")
+        return Outcome(case, runtime.name, FAIL, detail=printable(f"{type(error).__name__}: {error}", DETAIL_LENGTH))
     return Outcome(case, runtime.name, judge(readings), readings)
 
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from alphabet_baselines import FAMILIES, build
-from alphabet_core import RECIPES, Alphabet, value_checks
+from alphabet_core import RECIPES, Alphabet, TrainingStep, value_checks
 from torch import Tensor, nn
 
 from alphabet_audit.declare.cases import Case, design_case
 from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.designs import ALPHABET, INFERENCE, Design, Row, Shape
+from alphabet_audit.declare.quantities import PHASE_GATES
 from alphabet_audit.declare.verdicts import PASS
+from alphabet_audit.errors import printable
+from alphabet_audit.evidence.schema import TRIAL_SAMPLES
 from alphabet_audit.gates import run_case
 from alphabet_audit.gates.comparing import require_fused
 from alphabet_audit.gates.runtimes import Runtime
@@ -23,11 +27,9 @@ from alphabet_audit.measure.environment import require_plain_float32
 from alphabet_audit.measure.executions import Execution, list_executions
 from alphabet_audit.protocol.execution_choice import ExecutionChoice, ExecutionTrial
 from alphabet_audit.protocol.outcomes import Outcome
-from alphabet_audit.protocol.plan import PHASE_GATES, SEED
+from alphabet_audit.protocol.plan import SEED
 from alphabet_audit.protocol.readings import judge
 
-# An execution is sampled so often when it is tried; the median decides.
-TRIAL_SAMPLES = 7
 REASON_LENGTH = 300
 
 
@@ -74,7 +76,7 @@ class DeviceBench:
             clock.settle()
             seconds = tuple(clock.measure(arm.call, 1) for _ in range(TRIAL_SAMPLES))
         except Exception as error:
-            return ExecutionTrial(execution.name, reason=f"{type(error).__name__}: {error}"[:REASON_LENGTH])
+            return ExecutionTrial(execution.name, reason=printable(f"{type(error).__name__}: {error}", REASON_LENGTH))
         return ExecutionTrial(execution.name, readings, seconds)
 
     def prepare(self, row: Row, execution: str) -> AlphabetArm | FamilyArm:
@@ -111,10 +113,12 @@ class DeviceBench:
         if row.phase == INFERENCE:
             inference = self.runtime.infer(model)
             require_fused(inference.path(values))
-            return AlphabetArm(lambda: inference(values), self.runtime, case, self.rules)
+            return AlphabetArm(lambda: inference(values), self.runtime, case, self.rules, model, (values, targets))
         trainer = self.runtime.train(model, RECIPES["B"])
         require_fused(trainer.path(values))
-        return AlphabetArm(lambda: trainer.step(values, targets), self.runtime, case, self.rules)
+        assert isinstance(trainer, TrainingStep)
+        call = partial(trainer.step, values, targets)
+        return AlphabetArm(call, self.runtime, case, self.rules, model, (values, targets), trainer)
 
     def family_arm(self, row: Row, execution: Execution) -> FamilyArm:
         """The arm of a row's family by an execution."""

@@ -1,27 +1,38 @@
 """What a measurement depends on: device, driver, versions, sources, threads, settings. Nothing names the machine."""
 
-import hashlib
+import atexit
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-SOURCES = ("alphabet_audit", "alphabet_baselines", "alphabet_core", "alphabet_cpu", "alphabet_triton")
+from alphabet_audit.errors import AuditError
+from alphabet_audit.evidence.canonical import hash_of, hash_tree
+from alphabet_audit.evidence.environment_form import (
+    FRESH_KERNELS,
+    GPU_IDENTITY,
+    GPU_STATE,
+    KEPT_KERNELS,
+    LIBRARIES,
+    OURS,
+    VARIABLES,
+)
+
+# Where numba, Triton and torch.compile keep what they compiled.
+KERNEL_CACHES = ("NUMBA_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+_fresh: list[str] = []
 IDENTIFYING = ("__init__.py", "version.py", "_version.py")
-LIBRARIES = ("causal_conv1d", "llvmlite", "mamba_ssm", "numba", "numpy", "torch", "triton")
-VARIABLES = ("MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME",
-             "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")  # fmt: skip
 CORE = Path("/sys/devices/system/cpu/cpu0")
 CORE_STATE = {
     "governor": "cpufreq/scaling_governor",
     "frequency": "cpufreq/scaling_cur_freq",
     "throttled": "thermal_throttle/core_throttle_count",
 }
-GPU_IDENTITY = ("name", "driver_version", "vbios_version", "memory.total", "power.limit")
-GPU_STATE = ("clocks.sm", "clocks.mem", "clocks_throttle_reasons.active", "temperature.gpu", "power.draw", "pstate")
 
 
 def describe_environment(device: str) -> dict[str, Any]:
@@ -29,8 +40,10 @@ def describe_environment(device: str) -> dict[str, Any]:
     return {
         "device": describe_device(device),
         "system": {"platform": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
-        "versions": {name: find_version(name) for name in (*SOURCES, *LIBRARIES)},
-        "imports": hash_imports(),
+        "versions": {name: find_version(name) for name in (*OURS, *LIBRARIES)},
+        "sources": {name: hash_package(name) for name in OURS},
+        "libraries": {name: hash_library(name) for name in LIBRARIES},
+        "kernels": FRESH_KERNELS if has_fresh_kernels() else KEPT_KERNELS,
         "threads": describe_threads(),
         "settings": describe_settings(),
         "git": describe_checkout(Path(__file__).resolve().parents[1]),
@@ -97,25 +110,51 @@ def find_version(module: str) -> str | None:
         return None
 
 
-def hash_imports() -> dict[str, str]:
-    """The sha256 of every source file of ours, and of the files that identify each library's build.
+def hash_package(name: str) -> str | None:
+    """The hash of one of our packages: of the names and hashes of all its files; None if it is not installed.
 
-    Keys are paths below the folder that a package is imported from, such as alphabet_core/model.py.
+    As `alphabet_audit.judge.sources` computes it from a commit.
     """
-    found: dict[str, str] = {}
-    for name in (*SOURCES, *LIBRARIES):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            continue
-        top = Path(spec.origin).parent
-        whole = sorted(top.rglob("*.py")) if name in SOURCES else [top / each for each in IDENTIFYING]
-        found |= {path.relative_to(top.parent).as_posix(): hash_file(path) for path in whole if path.is_file()}
-    return found
+    top = find_folder(name)
+    if top is None:
+        return None
+    files = [path for path in top.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return hash_tree({path.relative_to(top).as_posix(): hash_of(path.read_bytes()) for path in files})
 
 
-def hash_file(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def hash_library(name: str) -> str | None:
+    """The hash of the files that identify a library's build; None if it is not installed."""
+    top = find_folder(name)
+    if top is None or find_version(name) is None:
+        return None
+    files = [top / each for each in IDENTIFYING if (top / each).is_file()]
+    return hash_tree({path.name: hash_of(path.read_bytes()) for path in files})
+
+
+def find_folder(name: str) -> Path | None:
+    """The folder that a package is imported from, or None if it is not installed."""
+    spec = importlib.util.find_spec(name)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def use_fresh_kernels() -> None:
+    """Let everything that is compiled from now on be compiled by this process, into a folder that ends with it.
+
+    Compiled code on disk is code that no recorded hash covers. It must be called before kernels are imported.
+    """
+    if {"alphabet_cpu", "alphabet_baselines.selective_kernels"} & set(sys.modules):
+        raise AuditError("kernels were imported before the ledger began: start it in a process of its own")
+    folder = tempfile.TemporaryDirectory(prefix="alphabet-audit-")
+    atexit.register(folder.cleanup)
+    os.environ |= {name: str(Path(folder.name) / name.lower()) for name in KERNEL_CACHES}
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+    _fresh.append(folder.name)
+
+
+def has_fresh_kernels() -> bool:
+    """Whether this process compiles into a folder of its own."""
+    return bool(_fresh) and all(os.environ.get(name, "").startswith(_fresh[0]) for name in KERNEL_CACHES)
 
 
 def describe_threads() -> dict[str, Any]:

@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from alphabet_baselines import FAMILIES
 from alphabet_core import TrainingStep
 from alphabet_core.fused import Capture, capture_graph, restore
 from torch import Tensor, nn
 
 from alphabet_audit.declare.designs import INFERENCE
+from alphabet_audit.declare.executions import COMPILED, EAGER, GRAPH, execution_name, read_executions
 from alphabet_audit.measure.clock import Call
 
-EAGER, COMPILED, GRAPH = "eager", "compiled", "graph"
-# Algorithms that loop over tokens: Dynamo would unroll the loop and compile it token by token, for minutes.
-TOKEN_LOOPS = ("adjoint", "sequential")
 Batch = tuple[Tensor, Tensor]
 MakeCall = Callable[[nn.Module, Batch, str], Call]
 
@@ -31,7 +28,7 @@ class Execution:
     @property
     def name(self) -> str:
         """The execution's name in evidence and reports."""
-        return self.algorithm if self.mode == EAGER else f"{self.algorithm}, {self.mode}"
+        return execution_name(self.algorithm, self.mode)
 
 
 def run_eagerly(model: nn.Module, batch: Batch, phase: str) -> Call:
@@ -56,6 +53,22 @@ def run_compiled(model: nn.Module, batch: Batch, phase: str) -> Call:
     return run_eagerly(compiled, batch, phase)
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedWork:
+    """A recording that is replayed by calling it, and owner of everything that the recording addresses."""
+
+    replay: Call
+    run: Call
+    result: list[Tensor]
+    tensors: list[Tensor]
+    batch: Batch
+    step: TrainingStep | None
+
+    def __call__(self) -> Tensor:
+        self.replay()
+        return self.result[0]
+
+
 def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = capture_graph) -> Call:
     """A call that replays the same from a CUDA graph and returns its result. It has not run on a GPU yet.
 
@@ -75,15 +88,13 @@ def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = cap
         result[:] = [found]
 
     replay = capture(run, [])
+    # A graph addresses tensors without owning them: gradients, optimizer state, batch and result live as long as this.
+    recorded = RecordedWork(replay, run, result, tensors, batch, step)
     restore([tensor.detach() for tensor in tensors], before)
     if step is not None:
         clear_state(step.optimizer)
 
-    def replay_and_return() -> object:
-        replay()
-        return result[0]
-
-    return replay_and_return
+    return recorded
 
 
 @torch.no_grad()
@@ -94,16 +105,16 @@ def clear_state(optimizer: torch.optim.Optimizer) -> None:
             tensor.zero_()
 
 
+MAKERS: dict[str, MakeCall] = {EAGER: run_eagerly, COMPILED: run_compiled, GRAPH: run_graph}
+
+
 def list_executions(family: str, device: str, *, compiled: bool) -> list[Execution]:
-    """The executions of a family that are worth trying on a device; one that cannot run there says so when tried."""
-    modes: dict[str, MakeCall] = {EAGER: run_eagerly}
-    if compiled or device == "cuda":
-        modes[COMPILED] = run_compiled
-    if device == "cuda":
-        modes[GRAPH] = run_graph
-    return [
-        Execution(name, mode, make)
-        for name in FAMILIES[family].algorithms
-        for mode, make in modes.items()
-        if mode != COMPILED or name not in TOKEN_LOOPS
+    """The declared executions of a family on a device; one that cannot run there says so when tried."""
+    table = read_executions()
+    wanted = table.names(family, device, compiled=compiled)
+    found = [
+        Execution(algorithm, mode, MAKERS[mode])
+        for algorithm in table.algorithms[family]
+        for mode in table.modes(device, compiled=compiled)
     ]
+    return [execution for execution in found if execution.name in wanted]

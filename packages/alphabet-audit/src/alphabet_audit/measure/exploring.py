@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from alphabet_audit.declare.designs import ALPHABET, Design, Row
+from alphabet_audit.declare.executions import EAGER
 from alphabet_audit.declare.verdicts import PASS
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence.canonical import Record
 from alphabet_audit.measure.arms import AlphabetArm, FamilyArm
 from alphabet_audit.measure.clock import Clock
 from alphabet_audit.measure.device_bench import DeviceBench
-from alphabet_audit.measure.executions import EAGER, Execution, list_executions, run_eagerly
+from alphabet_audit.measure.executions import Execution, list_executions, run_eagerly
 from alphabet_audit.measure.timing import Pair, calibrate_repeats, run_groups, warm_up
 from alphabet_audit.protocol.orders import seed_of
 from alphabet_audit.protocol.ratios import summarize

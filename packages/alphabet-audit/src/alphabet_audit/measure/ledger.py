@@ -1,15 +1,17 @@
 """The ledger: every planned row timed once, recorded as it happens, and resumed wherever it was interrupted."""
 
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from alphabet_audit.declare.cases import Case
 from alphabet_audit.declare.designs import ALPHABET, Row
 from alphabet_audit.declare.verdicts import CRASHED, GATE_FAILED, PASS, TIMED
-from alphabet_audit.errors import AuditError
+from alphabet_audit.errors import AuditError, printable
 from alphabet_audit.evidence.canonical import Record
 from alphabet_audit.evidence.chain import identity_of
 from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.judge.evaluate import find_contradictions, read_copies
 from alphabet_audit.measure.clock import Clock
 from alphabet_audit.measure.timing import Pair, calibrate_repeats, run_groups, warm_up
 from alphabet_audit.measure.workbench import Arm, Workbench
@@ -19,6 +21,8 @@ from alphabet_audit.protocol.plan import Plan
 from alphabet_audit.protocol.ratios import summarize
 from alphabet_audit.protocol.readings import judge
 from alphabet_audit.protocol.repeats import count_repeats
+
+ERROR_LENGTH = 300
 
 
 class ProgressListener(Protocol):
@@ -49,6 +53,7 @@ class Ledger:
 
     def run(self, state: Record) -> None:
         """Do what is left to do, and leave a finished run as it is. state: the device's clocks, load and the like."""
+        self._require_own_records()
         if not self.evidence.records:
             self.evidence.append("begin", manifest=identity_of(self.evidence.manifest))
         rows = [*self.plan.null_rows, *self.plan.rows]
@@ -56,7 +61,7 @@ class Ledger:
         self.listener.begin([record for record in self.evidence.records if record["kind"] == "row"], len(rows))
         if not left and self.evidence.manifest["finished"]:
             return
-        self.evidence.append("session", state=state, clock=self.clock.name)
+        self.evidence.append("session", state=state, clock=self.clock.name, begun=self._now())
         with self.bench.session():
             for case in self.plan.cases:
                 self._try_gate(case)
@@ -65,6 +70,22 @@ class Ledger:
             for row in sorted(left, key=self._rank):
                 self._run_row(row)
         self.evidence.seal(finished=True)
+
+    def _require_own_records(self) -> None:
+        """Raise if the records of earlier sessions contradict each other: a run that was forged is not sealed again."""
+        evidence = self.evidence
+        if not evidence.records:
+            return
+        found = find_contradictions(
+            evidence.manifest, evidence.records, read_copies(evidence.folder), self.plan.declarations
+        )
+        for reason in found:
+            raise AuditError(f"{evidence.folder} is not resumed, because {reason}; choose another --out")
+
+    def _now(self) -> str:
+        """This moment, or the one when the last session began if the system's clock was set back since."""
+        known = [str(record["begun"]) for record in self.evidence.records if record["kind"] == "session"]
+        return max(str(self.evidence.manifest["created"]), *known, datetime.now(UTC).isoformat(timespec="seconds"))
 
     def _rank(self, row: Row) -> tuple[int, int]:
         """Design by design, ALPHABET against itself first, so that its arms are made once per design."""
@@ -106,7 +127,7 @@ class Ledger:
         except AuditError:
             raise
         except Exception as error:
-            result = {"status": CRASHED, "error": f"{type(error).__name__}: {error}"}
+            result = {"status": CRASHED, "error": printable(f"{type(error).__name__}: {error}", ERROR_LENGTH)}
         record = self._record("row", row.key, design=row.design.key, opponent=row.family, phase=row.phase, **result)
         self.evidence.seal(finished=False)
         self.listener.finish(record)
@@ -126,6 +147,8 @@ class Ledger:
             self.clock, pair, seed_of(row.key), self.plan.protocol, first=len(done)
         ):
             self._record("group", row.key, number=number, order=order, seconds=seconds, repeats=pair.repeats)
+        if not self._holds_after(row, alphabet, other):
+            return {"status": GATE_FAILED, "error": "an arm disagrees with its reference after it was timed"}
         return {"status": TIMED, **summarize(done)}
 
     def _prepare(self, row: Row, execution: str) -> Arm:
@@ -145,6 +168,15 @@ class Ledger:
             readings = arm.check()
             records = [reading.to_record() for reading in readings]
             self._record("gate", row.key, readings=records, verdict=judge(readings))
+        return bool(found[0]["verdict"] == PASS)
+
+    def _holds_after(self, row: Row, alphabet: Arm, other: Arm) -> bool:
+        """Whether the arms that were timed still agree with their references, which is recorded."""
+        found = self._find("after", row.key)
+        if not found:
+            readings = [*alphabet.recheck(), *(() if row.family == ALPHABET else other.recheck())]
+            records = [reading.to_record() for reading in readings]
+            self._record("after", row.key, readings=records, verdict=judge(readings))
         return bool(found[0]["verdict"] == PASS)
 
     def _pair(self, row: Row, execution: str, alphabet: Arm, other: Arm) -> Pair:

@@ -12,7 +12,7 @@ from pathlib import Path
 from alphabet_audit.declare.cases import INTERPRETED, NATIVE, PLANS
 from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.verdicts import FAIL, NOT_RUN
-from alphabet_audit.errors import AuditError
+from alphabet_audit.errors import AuditError, printable
 from alphabet_audit.evidence.chain import identity_of
 from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.gates import run_case
@@ -70,7 +70,7 @@ def run_interpreted(folder: Path | None = None) -> Iterator[Outcome]:
                 child.kill()
         errors.seek(0)
         last = (errors.read().strip().splitlines() or ["without a message"])[-1]
-    reason = f"the interpreter's process ended early: {last}"
+    reason = printable(f"the interpreter's process ended early: {last}", 500)
     yield from (Outcome(case, INTERPRETED, FAIL, detail=reason) for case in left.values())
 
 

@@ -19,7 +19,10 @@ class Arm(Protocol):
         """One inference, or one complete step."""
 
     def check(self) -> tuple[Reading, ...]:
-        """Readings of the arm's agreement with its own reference at the row's shape."""
+        """Readings of the arm's agreement with its own reference at the row's shape, before it is timed."""
+
+    def recheck(self) -> tuple[Reading, ...]:
+        """Readings of the same arm after its groups."""
 
 
 class Workbench(Protocol):

@@ -8,12 +8,10 @@ from typing import Any
 
 from alphabet_audit.declare.cases import PLANS, Case
 from alphabet_audit.declare.declarations import Declarations
-from alphabet_audit.declare.designs import ALL, ALPHABET, INFERENCE, PHASES, STEP, Design, Row
+from alphabet_audit.declare.designs import ALL, ALPHABET, PHASES, Design, Row
 from alphabet_audit.protocol.execution_choice import ExecutionChoice
 from alphabet_audit.protocol.repeats import PROTOCOL, Protocol
 
-# The gate that ALPHABET must pass in each phase at the very shape that is timed.
-PHASE_GATES = {INFERENCE: "forward", STEP: "gradients"}
 SEED = 7
 
 
@@ -25,6 +23,7 @@ class Plan:
     declarations: Declarations
     protocol: Protocol = PROTOCOL
     plans: Mapping[str, tuple[Case, ...]] = field(default_factory=lambda: PLANS)
+    version: int = 2
 
     @cached_property
     def designs(self) -> tuple[Design, ...]:
@@ -56,6 +55,26 @@ class Plan:
     def rows(self) -> tuple[Row, ...]:
         """The rows of all cells, two per cell."""
         return tuple(Row(*each) for each in product(self.designs, self.families, PHASES))
+
+    @cached_property
+    def steps(self) -> tuple[tuple[str, str, int], ...]:
+        """Every record of an uninterrupted run behind its beginning and its session, in order, as kind and key.
+
+        The third entry is the number of the step behind the row that it belongs to, where a row that fails goes on.
+        """
+        found = [("parity", case.key, 0) for case in self.cases] + [("choice", each.key, 0) for each in self.choices]
+        for design, family, phase in product(self.designs, (ALPHABET, *self.families), PHASES):
+            key = Row(design, family, phase).key
+            kinds = [
+                "gate",
+                "start",
+                *["group"] * self.protocol.groups,
+                *(["after"] if self.version > 1 else []),
+                "row",
+            ]
+            end = len(found) + len(kinds)
+            found += [(kind, key, end) for kind in kinds]
+        return tuple(found)
 
     def to_record(self) -> dict[str, Any]:
         """The plan as the manifest holds it."""

@@ -2,6 +2,8 @@
 
 import math
 
+from markupsafe import Markup, escape
+
 from alphabet_audit.evidence.canonical import Record
 
 WIDTH, HEIGHT, EDGE, GUTTER = 208, 92, 8, 44  # the gutter, on the right, is for the axis
@@ -19,7 +21,7 @@ def shade(ratio: float) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
-def draw_samples(groups: list[Record], caption: str) -> str:
+def draw_samples(groups: list[Record], caption: str) -> Markup:
     """An SVG of a row's blocks in order: milliseconds per call of ALPHABET and of the family, on a logarithmic axis."""
     points = [
         (4 * group["number"] + place, arm, 1e3 * seconds / group["repeats"][arm])
@@ -50,13 +52,14 @@ def draw_samples(groups: list[Record], caption: str) -> str:
         f'<text x="{WIDTH - 2}" y="{place_y(value) + 3:.1f}" font-size="9" text-anchor="end">{value:.3g} ms</text>'
         for value in (high, low)
     )
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{caption}"><title>{caption}</title>'
+    title = escape(caption)
+    return Markup(
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>'
         f"{lines}{dots}{labels}</svg>"
     )
 
 
-def draw_intervals(rows: list[Record]) -> str:
+def draw_intervals(rows: list[Record]) -> Markup:
     """An SVG of every null row's interval on a logarithmic axis: ratios that the protocol cannot tell from one."""
     widest = max((abs(math.log(bound)) for row in rows for bound in row["interval"]), default=0.0)
     reach = max(1.1 * widest, math.log(1.02))
@@ -74,7 +77,7 @@ def draw_intervals(rows: list[Record]) -> str:
         color = INK["A"] if low <= 1.0 <= high else INK["B"]
         parts.append(
             f'<text x="{left - 8}" y="{y + 4}" font-size="11" text-anchor="end" fill="#333">'
-            f"{row['design']}, {row['phase']}</text>"
+            f"{escape(row['design'])}, {escape(row['phase'])}</text>"
             f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="{y}" y2="{y}" stroke="{color}" stroke-width="3"/>'
             f'<circle cx="{place(row["ratio"]):.1f}" cy="{y}" r="3.5" fill="{color}"/>'
         )
@@ -82,4 +85,5 @@ def draw_intervals(rows: list[Record]) -> str:
         f'<text x="{place(mark):.1f}" y="{height - 8}" font-size="11" text-anchor="middle">{mark:.2f}</text>'
         for mark in (math.exp(-reach), 1.0, math.exp(reach))
     ]
-    return f'<svg viewBox="0 0 {width} {height}" class="wide" role="img" aria-label="noise">{"".join(parts)}</svg>'
+    whole = f'<svg viewBox="0 0 {width} {height}" class="wide" role="img" aria-label="noise">{"".join(parts)}</svg>'
+    return Markup(whole)

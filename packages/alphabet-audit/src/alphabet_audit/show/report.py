@@ -1,6 +1,8 @@
 """`alphabet-audit report RUN`: one page that needs no network, and the same table in Markdown."""
 
+import re
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,17 @@ from markupsafe import Markup
 
 from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.designs import ALPHABET, PHASES, SAME_WIDTH
+from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.files import write_whole
+from alphabet_audit.judge.evaluate import Evaluation
 from alphabet_audit.protocol.ratios import geometric_mean
 from alphabet_audit.show.paper import DEVICE, Paper, read_paper
 from alphabet_audit.show.pictures import draw_intervals, draw_samples, shade
 from alphabet_audit.show.results import Results, read_results
 
 PAGE, TABLE = "report.html", "report.md"
+# Pages that carry this line were made by this code, and `evaluate` compares them word by word.
+REPORT_FORMAT = "alphabet-audit report 2"
 PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 
@@ -48,13 +54,27 @@ class Line:
     paper_mean: float | None
 
 
-def write_report(run: Path, declarations: Declarations, out: Path) -> list[Path]:
-    """Write the report of a run as HTML and as Markdown into a folder; returns the paths of both files."""
+def write_report(run: Path, declarations: Declarations, out: Path) -> tuple[list[Path], Evaluation]:
+    """Write the report of a run as HTML and as Markdown into a folder; returns both paths and the verdict."""
     results = read_results(run, declarations)
-    published = read_paper(declarations.designs)
-    titles = dict(declarations.designs.families)
-    context = make_context(results, published, titles)
-    out.mkdir(parents=True, exist_ok=True)
+    pages = make_pages(results, declarations)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AuditError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
+    for name, content in pages.items():
+        write_whole(out / name, content.encode())
+    return [out / name for name in pages], results.evaluation
+
+
+def make_pages(results: Results, declarations: Declarations) -> dict[str, str]:
+    """The report's two pages by the names of their files."""
+    context = make_context(results, read_paper(declarations.designs), dict(declarations.designs.families))
+    return {PAGE: render_page("report.html", context), TABLE: make_markdown(context)}
+
+
+def render_page(template: str, context: dict[str, Any]) -> str:
+    """A page of HTML, in which whatever comes from evidence is escaped."""
     environment = Environment(
         loader=PackageLoader("alphabet_audit.show"),
         autoescape=select_autoescape(["html"]),
@@ -62,10 +82,12 @@ def write_report(run: Path, declarations: Declarations, out: Path) -> list[Path]
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages = {PAGE: environment.get_template("report.html").render(context), TABLE: make_markdown(context)}
-    for name, content in pages.items():
-        write_whole(out / name, content.encode())
-    return [out / name for name in pages]
+    return environment.get_template(template).render(context, style=read_style())
+
+
+def read_style() -> Markup:
+    """The style that all pages share."""
+    return Markup((files("alphabet_audit.show") / "templates" / "style.css").read_text(encoding="utf-8"))
 
 
 def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict[str, Any]:
@@ -84,13 +106,15 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
         "families": list(titles.values()),
         "phase_titles": PHASE_TITLES,
         "phases": lines,
-        "noise": Markup(draw_intervals(nulls)) if nulls else "",
+        "noise": draw_intervals(nulls) if nulls else "",
         "noise_inside": inside,
         "noise_rows": len(nulls),
         "headline": make_headline(lines),
         "parity": results.parity,
         "environment": flatten(results.manifest["environment"], skip=("imports",)),
         "imports": results.manifest["environment"].get("imports", {}),
+        "report_format": REPORT_FORMAT,
+        "phase_headlines": {PHASE_TITLES[phase]: each for phase, each in results.evaluation.headlines.items()},
         "cells": results.manifest["cells"],
         "titles": {ALPHABET: "ALPHABET", **titles},
     }
@@ -122,7 +146,7 @@ def make_entry(results: Results, paper: Paper, design: str, family: str, title: 
         (row["interval"][0], row["interval"][1]),
         (1e3 * row["seconds"]["A"], 1e3 * row["seconds"]["B"]),
         start["execution"],
-        picture=Markup(draw_samples(groups, str(Markup.escape(caption)))),
+        picture=draw_samples(groups, caption),
     )
 
 
@@ -152,23 +176,37 @@ def flatten(fields: dict[str, Any], skip: tuple[str, ...] = (), prefix: str = ""
 def make_markdown(context: dict[str, Any]) -> str:
     """The report as Markdown: a table per phase with this device's ratios, and the paper's in brackets."""
     manifest, evaluation = context["manifest"], context["evaluation"]
-    git = manifest["environment"].get("git") or {}
+    git = manifest["environment"]["git"] or {}
     lines = [
-        f"Measured on **{context['device']}** ({context['device_name']}), {manifest['created'][:10]}, "
-        f"commit `{str(git.get('commit'))[:12]}`; status={evaluation.status}, scope={evaluation.scope or 'unknown'}.",
+        f"<!-- {REPORT_FORMAT} -->",
+        f"Measured on **{context['device']}** ({quote(context['device_name'])}), {quote(manifest['created'][:10])}, "
+        f"commit {quote(str(git.get('commit'))[:12])}; status={evaluation.status}, "
+        f"scope={quote(evaluation.scope or 'unknown')}, evidence of version {evaluation.version}.",
         "A ratio is a family's time divided by ALPHABET's; "
         f"in brackets the paper's, measured on an {DEVICE}, another device.",
+        "",
+        *(f"- {title}: {quote(each.describe())}" for title, each in context["phase_headlines"].items()),
     ]
     for phase, rows in context["phases"].items():
         lines += ["", f"### {PHASE_TITLES[phase]} ({context['device']})", ""]
-        lines.append(f"| design B/T/D | {' | '.join(context['families'])} | geometric mean |")
+        lines.append(f"| design B/T/D | {' | '.join(map(quote, context['families']))} | geometric mean |")
         lines.append("|---" * (2 + len(context["families"])) + "|")
         for row in rows:
             cells = [write_pair(entry.ratio, entry.paper) for entry in row.entries]
-            lines.append(f"| {row.design} | {' | '.join(cells)} | {write_pair(row.mean, row.paper_mean)} |")
+            lines.append(f"| {quote(row.design)} | {' | '.join(cells)} | {write_pair(row.mean, row.paper_mean)} |")
     inside, count = context["noise_inside"], context["noise_rows"]
+    counts = evaluation.counts
     lines += ["", f"Noise: ALPHABET against itself has 1.0 inside its interval in {inside} of {count} rows."]
+    lines.append(f"Sessions: {counts.get('sessions', 0)}, rows resumed: {counts.get('resumes', 0)}.")
+    lines += ["", "Worth a look:", ""] if evaluation.remarks else []
+    lines += [f"- {quote(remark.describe())}" for remark in evaluation.remarks]
+    lines += ["", f"Last record: `{manifest['head']}`, number {manifest['records']}."]
     return "\n".join(lines) + "\n"
+
+
+def quote(text: str) -> str:
+    """A text of evidence in Markdown, without effect: neither markup nor HTML nor a new line or column."""
+    return re.sub(r"([\\`*_\[\]<>|&])", r"\\\1", escape_controls(text))
 
 
 def write_pair(ratio: float | None, paper: float | None) -> str:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.designs import ALPHABET
-from alphabet_audit.errors import AuditError
+from alphabet_audit.errors import AuditError, printable
 from alphabet_audit.evidence.canonical import Record
-from alphabet_audit.evidence.chain import RECORDS, read_manifest, read_records
-from alphabet_audit.evidence.schema import MANIFEST, check_forms, find_misfits
-from alphabet_audit.judge.evaluate import Evaluation, evaluate
+from alphabet_audit.evidence.chain import read_run
+from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
+from alphabet_audit.judge.evaluate import Evaluation, evaluate_records, read_copies
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,10 @@ class Results:
 
 def read_results(folder: Path, declarations: Declarations) -> Results:
     """The results of the ledger in a folder, finished or not; an error if its evidence is damaged."""
-    manifest = read_manifest(folder)
+    manifest, records = read_run(folder)
     if manifest.get("kind") != "ledger":
-        raise AuditError(f"{folder} holds a run of kind {manifest.get('kind')!r}; a report needs a ledger")
-    try:
-        records = read_records((folder / RECORDS).read_bytes(), str(folder / RECORDS))
-    except OSError as error:
-        raise AuditError(f"{folder / RECORDS} cannot be read: {error.strerror}") from error
-    if misfits := [*find_misfits(manifest, MANIFEST), *check_forms(records)]:
+        raise AuditError(f"{folder} holds a run of kind {printable(manifest.get('kind'))}; a report needs a ledger")
+    if misfits := [*check_manifest_form(manifest), *check_record_forms(records, manifest["version"])]:
         raise AuditError(f"{folder} is damaged: {misfits[0]}; alphabet-audit evaluate lists all reasons")
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -56,7 +52,7 @@ def read_results(folder: Path, declarations: Declarations) -> Results:
             groups.setdefault(record["key"], []).append(record)
     return Results(
         manifest,
-        evaluate(folder, declarations),
+        evaluate_records(manifest, records, read_copies(folder), declarations),
         {(r["design"], r["opponent"], r["phase"]): r for r in records if r["kind"] == "row"},
         groups,
         {record["key"]: record for record in records if record["kind"] == "start"},

@@ -10,10 +10,12 @@ from rich.table import Table
 
 from alphabet_audit.declare.designs import ALPHABET, PHASES
 from alphabet_audit.declare.verdicts import FAIL, NOT_RUN, PASS
+from alphabet_audit.errors import escape_controls
 from alphabet_audit.evidence.canonical import Record
 from alphabet_audit.judge.evaluate import Evaluation
 from alphabet_audit.protocol.outcomes import Outcome
 
+MOST_REMARKS = 10
 COLORS = {PASS: "green", FAIL: "bold red", NOT_RUN: "yellow"}
 
 
@@ -24,10 +26,7 @@ class LedgerScreen:
         self.console = console
         self.titles = {**titles, ALPHABET: "itself (noise)"}
         self._phases: dict[tuple[str, str], dict[str, str]] = {}
-        self._bar = Progress(
-            TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TextColumn("rows,"),
-            TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"), console=console,
-        )  # fmt: skip
+        self._bar = count_progress(console, "rows,")
         self._task = self._bar.add_task("rows", total=None, what="")
 
     def __enter__(self) -> Self:
@@ -71,7 +70,7 @@ class LedgerScreen:
 def describe_row(row: Record) -> str:
     """A row's ratio and both times per call, the family's first, or why it was not timed."""
     if "ratio" not in row:
-        return f"[red]{row['status']}[/]: {escape(row['error'][:90])}"
+        return f"[red]{row['status']}[/]: {escape(escape_controls(row['error'][:90]))}"
     mine, theirs = (1e3 * row["seconds"][arm] for arm in "AB")
     return f"{row['ratio']:7.2f}x ({theirs:.2f} / {mine:.2f} ms)"
 
@@ -89,24 +88,68 @@ def parity_table(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def print_evaluation(console: Console, evaluation: Evaluation, most: int | None = None) -> None:
-    """Print an evaluation: the status first, then every reason against the run, or its geometric means.
+class ParityScreen:
+    """Shows how many gates of how many are done, which was the last, and the time left."""
 
-    most: how many reasons to print; None for all
+    def __init__(self, console: Console, total: int) -> None:
+        self._bar = count_progress(console, "gates,")
+        self._task = self._bar.add_task("gates", total=total, what="compiling kernels")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.update(self._task, what="")
+        self._bar.stop()
+
+    def finish(self, outcome: Outcome) -> None:
+        """Count a gate that was tried or skipped."""
+        self._bar.update(self._task, advance=1, what=f"{outcome.runtime}: {outcome.case.key}: {outcome.verdict}")
+
+
+def count_progress(console: Console, unit: str) -> Progress:
+    """A bar with what is going on, how many of how many, and the times elapsed and left."""
+    return Progress(
+        TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
+        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"), console=console,
+    )  # fmt: skip
+
+
+def print_evaluation(
+    console: Console, evaluation: Evaluation, most: int | None = None, most_remarks: int | None = MOST_REMARKS
+) -> None:
+    """Print an evaluation: the status first, then every reason against the run, or its results, then remarks.
+
+    most, most_remarks: how many reasons and remarks to print; None for all
     """
+
+    def say(text: str) -> None:
+        console.print(escape_controls(text), highlight=False, markup=False)
+
     status = evaluation.status
     scope = f" scope={evaluation.scope}" if evaluation.kind == "ledger" else ""
     device = f" device={evaluation.device}" if evaluation.device else ""
-    console.print(f"[{COLORS.get(status, 'yellow')}]status={status}[/]{scope}{device}", highlight=False)
+    version = f" version={evaluation.version}" if evaluation.version else ""
+    rest = escape(escape_controls(f"{scope}{device}{version}"))
+    console.print(f"[{COLORS.get(status, 'yellow')}]status={status}[/]{rest}", highlight=False)
     if evaluation.counts:
-        console.print(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()), highlight=False)
+        say(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()))
     if status not in (PASS, FAIL):
-        console.print("all that was run holds, but it is only a part: status=pass needs a whole run", highlight=False)
+        say("all that was run holds, but it is only a part: status=pass needs a whole run")
     for reason in evaluation.reasons[:most]:
-        console.print(f"  - {reason}", highlight=False, markup=False)
+        say(f"  - {reason}")
     if most is not None and len(evaluation.reasons) > most:
-        hidden = len(evaluation.reasons) - most
-        console.print(f"  and {hidden} more reasons: alphabet-audit evaluate lists them all", highlight=False)
-    for design, means in evaluation.means.items() if status != FAIL else ():  # a run that fails has no result
-        shown = ", ".join(f"{phase} {means[phase]:.2f}x" for phase in PHASES if phase in means)
-        console.print(f"{design}: geometric means {shown} ({evaluation.device})", highlight=False)
+        say(f"  and {len(evaluation.reasons) - most} more reasons: alphabet-audit evaluate lists them all")
+    if status != FAIL:  # a run that fails has no result
+        for design, means in evaluation.means.items():
+            shown = ", ".join(f"{phase} {means[phase]:.2f}x" for phase in PHASES if phase in means)
+            say(f"{design}: geometric means {shown} ({evaluation.device})")
+        for phase, headline in evaluation.headlines.items():
+            say(f"{phase} ({evaluation.device}): {headline.describe()}")
+    for remark in sorted(evaluation.remarks, key=lambda each: -each.weight)[:most_remarks]:
+        say(f"worth a look: {remark.describe()}")
+    if most_remarks is not None and len(evaluation.remarks) > most_remarks:
+        say(f"and {len(evaluation.remarks) - most_remarks} more worth a look: the report lists them all")
