@@ -4,7 +4,7 @@ Neither the code that was measured nor a device is needed: evidence and the decl
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -120,9 +120,13 @@ def judge_ledger(manifest: Record, records: list[Record], declarations: Declarat
         "sessions": len(run.of("session")),
         "resumes": len(run.of("resume")),
     }
-    return Evaluation(
-        status, tuple(reasons), "ledger", plan.scope, manifest["device"], manifest["version"], find_means(rows), counts,
-        find_headlines(rows), tuple(find_remarks(run)),
+    found = Evaluation(
+        status, tuple(reasons), "ledger", plan.scope, manifest["device"], manifest["version"], counts=counts
+    )
+    if not all(isinstance(reason, Failure) for reason in reasons):
+        return found  # what contradicts itself has no results
+    return replace(
+        found, means=find_means(rows), headlines=find_headlines(rows), remarks=tuple(find_remarks(run))
     )  # fmt: skip
 
 
