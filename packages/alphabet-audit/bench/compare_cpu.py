@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from alphabet_audit import AuditError, geometric_mean, read_declarations
-from alphabet_audit.clock import MonotonicClock
-from alphabet_audit.designs import ALL, MATCHED, PHASES, SAME_WIDTH, Design, Row
-from alphabet_audit.device_bench import DeviceBench
-from alphabet_audit.exploring import EXPLORED, ExploredRow, explore_row, prepare_alphabet
-from alphabet_audit.runtimes import cpu_runtime
-from alphabet_audit.timing import Protocol
+from alphabet_audit.declare.designs import ALL, MATCHED, PHASES, SAME_WIDTH, Design, Row
+from alphabet_audit.gates.runtimes import cpu_runtime
+from alphabet_audit.measure.clock import MonotonicClock
+from alphabet_audit.measure.device_bench import DeviceBench
+from alphabet_audit.measure.exploring import EXPLORED, ExploredRow, explore_row, prepare_alphabet
+from alphabet_audit.protocol.repeats import Protocol
 from cpu_figures import measure_figures, print_figures
 
 GOALS = {"inference": 5.0, "step": 3.9}

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from alphabet_audit.clock import Call, Clock
-from alphabet_audit.designs import Designs
-from alphabet_audit.timing import PROTOCOL, calibrate_repeats, count_repeats
+from alphabet_audit.declare.designs import Designs
+from alphabet_audit.measure.clock import Call, Clock
+from alphabet_audit.measure.timing import calibrate_repeats
+from alphabet_audit.protocol.repeats import PROTOCOL, count_repeats
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_cpu import CpuRuntime, CpuStream
 from alphabet_cpu.kernels.lanes import LANES, load, store

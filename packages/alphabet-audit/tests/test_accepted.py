@@ -1,11 +1,14 @@
 """The accepted ledgers under audit/accepted: each holds, and its pages are what its evidence says."""
 
 import pytest
-from alphabet_audit import read_declarations
-from alphabet_audit.evaluate import evaluate
-from alphabet_audit.report import write_report
-from alphabet_audit.verdicts import PASS
-from alphabet_testing.places import AUDIT
+from alphabet_audit import AuditError, read_declarations
+from alphabet_audit.declare.verdicts import PASS
+from alphabet_audit.evidence.chain import read_manifest
+from alphabet_audit.judge.evaluate import evaluate
+from alphabet_audit.judge.sources import ask_git, check_commit
+from alphabet_audit.show.report_check import check_report
+from alphabet_audit.show.results import read_results
+from alphabet_testing.places import AUDIT, ROOT
 
 ACCEPTED = sorted(path.parent for path in AUDIT.glob("accepted/*/manifest.json"))
 
@@ -19,11 +22,38 @@ def test_an_accepted_ledger_passes(run):
     found = evaluate(run, read_declarations())
     assert found.reasons == ()
     assert found.status == PASS
-    assert found.counts == {"cells": 90, "rows": 180, "groups": 1260}
+    assert found.counts == {"cells": 90, "rows": 180, "groups": 1260, "sessions": 1, "resumes": 0}
 
 
 @pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
-def test_its_pages_are_made_of_its_evidence(run, tmp_path):
-    write_report(run, read_declarations(), tmp_path)
-    for name in ("report.html", "report.md"):
-        assert (tmp_path / name).read_text() == (run / name).read_text(), name
+def test_an_accepted_ledger_says_its_version(run):
+    assert evaluate(run, read_declarations()).version == 1
+
+
+@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
+def test_the_ratios_on_its_pages_are_those_of_its_evidence(run):
+    """By value: the words around them may be written better, and the pages are those of an older version."""
+    declarations = read_declarations()
+    wrong, right = check_report(run, read_results(run, declarations), declarations)
+    assert wrong == []
+    assert len(right) == 2
+
+
+@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
+def test_its_noisy_rows_are_worth_a_look(run):
+    remarks = {remark.describe() for remark in evaluate(run, read_declarations()).remarks}
+    assert "parameter-matched 64/512/64 lstm inference: groups of the family took 14 times their calibration" in remarks
+
+
+@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
+def test_its_sources_are_those_of_its_commit(run):
+    """Where the checkout has its history: hashes of 156 files, by git."""
+    manifest = read_manifest(run)
+    try:
+        ask_git(ROOT, "cat-file", "-e", manifest["environment"]["git"]["commit"])
+    except AuditError:
+        pytest.skip("this checkout does not have the ledger's commit")
+    assert list(check_commit(manifest, ROOT)) == []
+    manifest["environment"]["imports"].pop("alphabet_core/scan.py")
+    (reason,) = check_commit(manifest, ROOT)
+    assert "alphabet_core: 1 recorded sources are not those of commit" in reason

@@ -5,18 +5,20 @@ import math
 import pytest
 import torch
 from alphabet_audit import evaluate, read_declarations
-from alphabet_audit.arms import FamilyArm
-from alphabet_audit.designs import Row
-from alphabet_audit.device_bench import DeviceBench
-from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
-from alphabet_audit.evidence import RECORDS, Evidence, read_records
-from alphabet_audit.execution_choice import ExecutionChoice
-from alphabet_audit.executions import Execution, list_executions, run_eagerly, run_graph
+from alphabet_audit.declare.designs import Row
+from alphabet_audit.evidence.chain import RECORDS, read_records
+from alphabet_audit.evidence.environment_form import FRESH_KERNELS
+from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.gates.comparing import NotFusedError
-from alphabet_audit.ledger import Ledger
-from alphabet_audit.manifest import make_manifest
-from alphabet_audit.plan import Plan
-from alphabet_audit.runtimes import cpu_runtime
+from alphabet_audit.gates.runtimes import cpu_runtime
+from alphabet_audit.measure.arms import FamilyArm
+from alphabet_audit.measure.device_bench import DeviceBench
+from alphabet_audit.measure.environment import describe_environment, read_state, require_plain_float32
+from alphabet_audit.measure.executions import Execution, list_executions, run_eagerly, run_graph
+from alphabet_audit.measure.ledger import Ledger
+from alphabet_audit.measure.manifest import make_manifest
+from alphabet_audit.protocol.execution_choice import ExecutionChoice
+from alphabet_audit.protocol.plan import Plan
 from alphabet_baselines import FAMILIES
 from alphabet_testing.audit.broken_runtimes import make_broken
 from alphabet_testing.audit.fake_bench import FakeClock, SilentListener, skip_sync
@@ -32,7 +34,8 @@ def tiny(tmp_path_factory):
 def test_a_real_run_holds_but_for_what_this_machine_does_to_it(tiny, tmp_path):
     require_plain_float32()
     plan, bench = Plan("same-width", tiny), DeviceBench(tiny, cpu_runtime())
-    environment = {**describe_environment("cpu"), "git": {"commit": "0" * 40, "dirty": False}}
+    settled = {"git": {"commit": "0" * 40, "dirty": False}, "kernels": FRESH_KERNELS}  # which a ledger sees to
+    environment = {**describe_environment("cpu"), **settled}
     manifest = make_manifest(
         "ledger", "cpu", environment, tiny, plan=plan.to_record(), cells=bench.describe_cells(plan.designs)
     )

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from alphabet_audit.cli import app, main
-from alphabet_audit.evidence import RECORDS
+from alphabet_audit.evidence.chain import RECORDS
 from alphabet_testing.audit.fake_bench import run_fake
 from typer.testing import CliRunner
 
@@ -17,7 +17,9 @@ def run(*arguments):
 def test_evaluate_passes_whole_evidence(whole_run):
     found = run("evaluate", whole_run)
     assert found.exit_code == 0
-    assert found.stdout.startswith("status=pass scope=all device=cpu\n90 cells, 180 rows, 1,260 groups\n")
+    assert found.stdout.startswith(
+        "status=pass scope=all device=cpu version=2\n90 cells, 180 rows, 1,260 groups, 1 sessions, 0 resumes\n"
+    )
 
 
 def test_evaluate_prints_every_reason_and_fails(tmp_path):

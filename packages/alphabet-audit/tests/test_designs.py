@@ -2,11 +2,13 @@
 
 import pytest
 from alphabet_audit import AuditError, geometric_mean, read_declarations
-from alphabet_audit.declarations import FILES
-from alphabet_audit.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs, resolve_candidate
-from alphabet_audit.paper import read_paper
-from alphabet_audit.plan import Plan
-from alphabet_audit.timing import PROTOCOL
+from alphabet_audit.declare.candidates import read_candidates
+from alphabet_audit.declare.designs import ALL_CELLS, ALL_GROUPS, ALL_ROWS, Shape, parse_designs
+from alphabet_audit.declare.executions import read_executions
+from alphabet_audit.measure.candidates import resolve_candidate
+from alphabet_audit.protocol.plan import Plan
+from alphabet_audit.protocol.repeats import PROTOCOL
+from alphabet_audit.show.paper import read_paper
 from alphabet_baselines import FAMILIES
 from alphabet_baselines.matching import DESIGN_CHANNELS, DESIGN_OUTPUTS, DESIGN_WIDTHS
 
@@ -99,10 +101,10 @@ def test_a_bad_file_of_designs_is_refused_in_words(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[logits]\nfloor = 1e-6\nslack = 3.0\n", "each tolerance needs floor, slack and reason"),
-        ("[logits]\nfloor = 1e-6\nslack = 3.0\nreason = ''\n", "has no reason"),
-        ("[logits]\nfloor = -1.0\nslack = 3.0\nreason = 'x'\n", "floor of tolerance 'logits' must be finite"),
-        ("[logits]\nfloor = nan\nslack = 3.0\nreason = 'x'\n", "got nan"),
+        ("[logits]\nfloor = 1e-6\nslack = 3.0\n", "each tolerance needs floor, slack, ceiling and reason"),
+        ("[logits]\nfloor = 1e-6\nslack = 3.0\nceiling = 1.0\nreason = ''\n", "has no reason"),
+        ("[logits]\nfloor = -1.0\nslack = 3.0\nceiling = 1.0\nreason = 'x'\n", "floor of tolerance 'logits' must be"),
+        ("[logits]\nfloor = nan\nslack = 3.0\nceiling = 1.0\nreason = 'x'\n", "got nan"),
         ("[logits\n", "is not a TOML file"),
     ],
 )
@@ -121,9 +123,38 @@ def test_a_folder_without_declarations_is_refused(tmp_path):
 def test_the_packages_own_declarations_are_found_from_anywhere_unless_a_folder_is_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_declarations().digests == DECLARED.digests
-    for name in FILES:
-        (tmp_path / name).write_bytes(DECLARED.contents[name] + b"# another one\n")
-    assert read_declarations(tmp_path).digests != DECLARED.digests
+    for name, content in DECLARED.contents.items():
+        (tmp_path / name).write_bytes(content.replace(b"slack = 3.0", b"slack = 4.0").replace(b'"GRU"', b'"gru"'))
+    given = read_declarations(tmp_path)
+    assert all(given.digests[name] != digest for name, digest in DECLARED.digests.items())
+    assert (given.source, read_declarations().source) == (str(tmp_path), "alphabet-audit's own")
+
+
+def test_a_comment_or_a_better_reason_changes_no_digest(tmp_path):
+    for name, content in DECLARED.contents.items():
+        (tmp_path / name).write_bytes(b"# a comment\n\n" + content.replace(b"Absolute.", b"In units of a logit."))
+    assert read_declarations(tmp_path).digests == DECLARED.digests
+
+
+def test_the_order_of_families_is_part_of_what_is_declared(tmp_path):
+    for name, content in DECLARED.contents.items():
+        swapped = content.replace(b'cnn1d = "CNN1D"\ntcn = "TCN"', b'tcn = "TCN"\ncnn1d = "CNN1D"')
+        (tmp_path / name).write_bytes(swapped)
+    assert read_declarations(tmp_path).digests["designs"] != DECLARED.digests["designs"]
+
+
+def test_the_declared_executions_are_the_algorithms_of_the_families():
+    assert read_executions().algorithms == {name: family.algorithms for name, family in FAMILIES.items()}
+
+
+@pytest.mark.slow
+def test_the_declared_candidates_are_those_that_the_families_give():
+    table = read_candidates()
+    assert len(table) == 50
+    for (sizing, width, family), declared in table.items():
+        found = resolve_candidate(DECLARED.designs, sizing, family, width)
+        assert (found.choice, found.width, found.parameters) == (declared.choice, declared.width, declared.parameters)
+    assert {(design.sizing, design.shape.width) for design in DECLARED.designs.designs} == {key[:2] for key in table}
 
 
 def test_the_baselines_table_of_matches_is_for_these_designs():
@@ -133,7 +164,7 @@ def test_the_baselines_table_of_matches_is_for_these_designs():
 
 
 def test_every_tolerance_has_its_reason_and_is_used():
-    from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
+    from alphabet_audit.declare.quantities import GATE_QUANTITIES, family_quantities
 
     used = {rule for wanted in GATE_QUANTITIES.values() for rule in wanted.values()}
     used |= {rule for phase in ("inference", "step") for rule in family_quantities(phase).values()}

@@ -5,24 +5,15 @@ import pickle
 
 import pytest
 from alphabet_audit import evaluate, read_declarations
-from alphabet_audit.checks import (
-    LEDGER_CHECKS,
-    Run,
-    check_cells,
-    check_completeness,
-    check_executions,
-    check_gates,
-    check_noise,
-    check_orders,
-    check_parity,
-    check_rows,
-    check_sequence,
-    check_sessions,
-    check_totals,
-)
-from alphabet_audit.declarations import FILES
-from alphabet_audit.evidence import MANIFEST, RECORDS
-from alphabet_audit.plan import Plan
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS
+from alphabet_audit.judge.agreement import check_executions, check_gates, check_parity
+from alphabet_audit.judge.cells import check_cells
+from alphabet_audit.judge.evaluate import LEDGER_CHECKS
+from alphabet_audit.judge.order import check_completeness, check_order, check_sessions, check_totals
+from alphabet_audit.judge.run import Run
+from alphabet_audit.judge.timing import check_calibration, check_noise, check_orders, check_rows, check_samples
+from alphabet_audit.protocol.plan import Plan
 from alphabet_testing.audit.byte_faults import DAMAGE
 from alphabet_testing.audit.evidence_copy import read_run
 from alphabet_testing.audit.fake_bench import run_fake
@@ -68,7 +59,7 @@ def test_there_are_at_least_two_hundred_faults():
 def test_whole_evidence_passes(whole_run, declarations):
     found = evaluate(whole_run, declarations)
     assert found.status == "pass", found.reasons
-    assert found.counts == {"cells": 90, "rows": 180, "groups": 1260}
+    assert found.counts == {"cells": 90, "rows": 180, "groups": 1260, "sessions": 1, "resumes": 0}
     assert len(found.means) == 10
 
 
@@ -139,7 +130,7 @@ def test_a_part_holds_but_never_passes(tmp_path, declarations):
     run_fake(tmp_path / "part", "same-width")
     found = evaluate(tmp_path / "part", declarations)
     assert (found.status, found.reasons, found.scope) == ("partial", (), "same-width")
-    assert found.counts == {"cells": 9, "rows": 18, "groups": 126}
+    assert found.counts == {"cells": 9, "rows": 18, "groups": 126, "sessions": 1, "resumes": 0}
 
 
 def test_a_part_relabelled_as_the_whole_fails(tmp_path, declarations):
@@ -173,7 +164,9 @@ def test_a_folder_that_is_no_run_is_said_so(tmp_path, declarations):
 BY_CHECK = {
     check_completeness: EDITS["group lost"],
     check_totals: EDITS["row lost"],
-    check_sequence: EDITS["group's number"],
+    check_order: EDITS["gate after timing"],
+    check_calibration: EDITS["start's calibration"],
+    check_samples: EDITS["group copied"],
     check_sessions: SINGLE_EDITS["session's clock"],
     check_orders: EDITS["orders exchanged"],
     check_rows: EDITS["row's ratio"],

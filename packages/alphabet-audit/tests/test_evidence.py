@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from alphabet_audit import AuditError
-from alphabet_audit.evidence import GENESIS, MANIFEST, RECORDS, Evidence, encode, hash_of, read_manifest, read_records
+from alphabet_audit.evidence.canonical import GENESIS, encode, hash_of
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS, read_manifest, read_records
+from alphabet_audit.evidence.store import Evidence
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,14 +119,14 @@ def test_a_damaged_folder_is_said_so(tmp_path):
 
 def test_a_manifest_of_another_version_is_refused(tmp_path):
     (tmp_path / MANIFEST).write_text(json.dumps({**ABOUT, "version": 99}))
-    with pytest.raises(AuditError, match="has version 99; this alphabet-audit reads version 1"):
+    with pytest.raises(AuditError, match="has version 99; this alphabet-audit reads versions 1 and 2"):
         read_manifest(tmp_path)
 
 
 def test_a_full_disk_stops_the_run_and_leaves_whole_evidence(tmp_path):
     """The kernel refuses the rest of a write beyond the limit: a real torn write."""
     code = (
-        "import sys, pathlib; from alphabet_audit.evidence import *; from alphabet_audit import AuditError\n"
+        "import sys, pathlib; from alphabet_audit.evidence.store import *; from alphabet_audit import AuditError\n"
         "import resource\n"
         f"evidence = Evidence(pathlib.Path(sys.argv[1]), {ABOUT!r}, {{}})\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"

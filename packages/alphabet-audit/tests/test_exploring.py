@@ -2,12 +2,12 @@
 
 import pytest
 from alphabet_audit import AuditError, read_declarations
-from alphabet_audit.designs import Row
-from alphabet_audit.device_bench import DeviceBench
-from alphabet_audit.executions import Execution, run_eagerly
-from alphabet_audit.exploring import EXPLORED, choose_arm, explore_row, prepare_alphabet
-from alphabet_audit.orders import abba_orders, seed_of
-from alphabet_audit.runtimes import cpu_runtime
+from alphabet_audit.declare.designs import Row
+from alphabet_audit.gates.runtimes import cpu_runtime
+from alphabet_audit.measure.device_bench import DeviceBench
+from alphabet_audit.measure.executions import Execution, run_eagerly
+from alphabet_audit.measure.exploring import EXPLORED, choose_arm, explore_row, prepare_alphabet
+from alphabet_audit.protocol.orders import abba_orders, seed_of
 from alphabet_testing.audit.broken_runtimes import make_broken
 from alphabet_testing.audit.tiny_designs import FastForward, write_tiny_declarations
 

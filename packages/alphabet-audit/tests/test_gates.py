@@ -5,12 +5,13 @@ import math
 import pytest
 import torch
 from alphabet_audit import read_declarations
-from alphabet_audit.cases import PLANS, SEEDS
+from alphabet_audit.declare.cases import PLANS, SEEDS
+from alphabet_audit.declare.quantities import GATE_QUANTITIES, PARAMETERS
+from alphabet_audit.declare.tolerances import Tolerance
 from alphabet_audit.gates import GATES, run_case
 from alphabet_audit.gates.comparing import compare, largest
-from alphabet_audit.quantities import GATE_QUANTITIES, PARAMETERS
-from alphabet_audit.runtimes import cpu_runtime
-from alphabet_audit.tolerances import Reading, Tolerance, judge
+from alphabet_audit.gates.runtimes import cpu_runtime
+from alphabet_audit.protocol.readings import Reading, judge
 from alphabet_core import Alphabet, AlphabetConfig
 from alphabet_testing.audit.broken_runtimes import BROKEN, make_broken
 

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
-from alphabet_audit.evidence import MANIFEST, RECORDS, read_records
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS, read_records
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeClock, SilentListener, run_fake
 
 KILLS = 20
@@ -120,7 +120,7 @@ def test_a_crash_is_recorded_and_the_run_goes_on(tmp_path):
 
 
 def test_a_family_of_which_no_execution_agrees_is_not_timed(tmp_path):
-    wrong = {f"same-width lru step {name}" for name in ("first", "second")}
+    wrong = {f"same-width lru step {name}" for name in ("fft", "chunked", "associative", "sequential")}
     declarations = run_fake(tmp_path, "same-width", wrong=wrong)
     (row,) = [row for row in of(read(tmp_path), "row") if row["key"] == "same-width 32/512/64 lru step"]
     assert row["error"] == "no execution of lru agrees with its reference"
@@ -130,8 +130,9 @@ def test_a_family_of_which_no_execution_agrees_is_not_timed(tmp_path):
 def test_evidence_of_another_environment_is_not_resumed(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_fake(tmp_path, "same-width", clock=Interrupting(100))
+    versions = {**ENVIRONMENT["versions"], "torch": "2.9.1"}
     with pytest.raises(AuditError, match="differs in environment"):
-        run_fake(tmp_path, "same-width", environment={**ENVIRONMENT, "versions": {"torch": "2.9.1"}})
+        run_fake(tmp_path, "same-width", environment={**ENVIRONMENT, "versions": versions})
 
 
 class Listening(SilentListener):

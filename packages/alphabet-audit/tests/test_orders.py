@@ -2,7 +2,7 @@
 
 import pytest
 from alphabet_audit import AuditError, abba_orders
-from alphabet_audit.orders import is_balanced, seed_of
+from alphabet_audit.protocol.orders import is_balanced, seed_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,16 +8,17 @@ import sys
 
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
-from alphabet_audit.cases import INTERPRETED, NATIVE, PLANS, expected_cases
-from alphabet_audit.declarations import FILES
-from alphabet_audit.evidence import Evidence, encode
-from alphabet_audit.manifest import make_manifest
-from alphabet_audit.outcomes import Outcome, read_outcome, skip_case
-from alphabet_audit.parity import judge_outcomes, record_parity, run_interpreted
-from alphabet_audit.quantities import GATE_QUANTITIES
-from alphabet_audit.runtimes import triton_runtime
-from alphabet_audit.screen import parity_table
-from alphabet_audit.tolerances import judge
+from alphabet_audit.declare.cases import INTERPRETED, NATIVE, PLANS, expected_cases
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.declare.quantities import GATE_QUANTITIES
+from alphabet_audit.evidence.canonical import encode
+from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.gates.runtimes import triton_runtime
+from alphabet_audit.measure.manifest import make_manifest
+from alphabet_audit.measure.parity import judge_outcomes, record_parity, run_interpreted
+from alphabet_audit.protocol.outcomes import Outcome, read_outcome, skip_case
+from alphabet_audit.protocol.readings import judge
+from alphabet_audit.show.screen import parity_table
 from alphabet_testing.audit.evidence_copy import read_run
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, HASH, FakeBench, skip_sync
 from rich.console import Console
@@ -148,8 +149,8 @@ def test_the_kernels_pass_a_gate_through_the_interpreter():
     """One case in its own process, as the command runs them all."""
     code = (
         "from alphabet_audit import read_declarations\n"
-        "from alphabet_audit.cases import PLANS; from alphabet_audit.gates import run_case\n"
-        "from alphabet_audit.runtimes import triton_runtime\n"
+        "from alphabet_audit.declare.cases import PLANS; from alphabet_audit.gates import run_case\n"
+        "from alphabet_audit.gates.runtimes import triton_runtime\n"
         "rules = read_declarations().tolerances\n"
         "case = next(case for case in PLANS['reduced'] if case.gate == 'forward')\n"
         "outcome = run_case(triton_runtime('cpu'), case, rules)\n"

@@ -4,14 +4,15 @@ import html.parser
 import io
 import re
 import xml.etree.ElementTree
+from dataclasses import replace
 
 import pytest
 from alphabet_audit import AuditError, read_declarations
-from alphabet_audit.compare import compare_runs, comparison_table
-from alphabet_audit.declarations import FILES
-from alphabet_audit.evidence import RECORDS, read_records
-from alphabet_audit.pictures import draw_samples, shade
-from alphabet_audit.report import write_report
+from alphabet_audit.declare.declarations import FILES
+from alphabet_audit.evidence.chain import RECORDS, read_records
+from alphabet_audit.show.compare import compare_runs, comparison_table
+from alphabet_audit.show.pictures import draw_samples, shade
+from alphabet_audit.show.report import write_report
 from alphabet_testing.audit.evidence_copy import read_run
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeBench, run_fake
 from rich.console import Console
@@ -101,7 +102,7 @@ def test_failures_and_reasons_are_shown(tmp_path):
 
 
 def test_what_evidence_says_cannot_become_markup(tmp_path):
-    environment = {**ENVIRONMENT, "device": {"type": "cpu", "name": "<script>alert(1)</script>"}}
+    environment = {**ENVIRONMENT, "device": {"type": "cpu", "name": "<script>alert(1)</script>", "cores": 2}}
     declarations = run_fake(tmp_path, "same-width", environment=environment)
     write_report(tmp_path, declarations, tmp_path)
     assert "<script>" not in (tmp_path / "report.html").read_text()
@@ -152,14 +153,14 @@ class Slower(FakeBench):
 
     def prepare(self, row, execution):
         found = super().prepare(row, execution)
-        return type(found)(found.seconds * (2.0 if row.family == "gru" else 1.0), found.readings)
+        return replace(found, seconds=found.seconds * (2.0 if row.family == "gru" else 1.0))
 
 
 def test_a_comparison_marks_what_noise_does_not_explain(tmp_path, whole_run):
     declarations = run_fake(tmp_path / "one", "same-width")
     environment = {**ENVIRONMENT, "versions": {**ENVIRONMENT["versions"], "torch": "2.14.0"}}
     run_fake(tmp_path / "two", "same-width", environment=environment, bench=Slower)
-    found = compare_runs(tmp_path / "one", tmp_path / "two", declarations)
+    found = compare_runs([tmp_path / "one", tmp_path / "two"], declarations)
     assert {change.family for change in found.changes if change.clear} == {"gru"}
     assert len(found.changes) == 18
     assert all(
@@ -173,6 +174,6 @@ def test_a_comparison_marks_what_noise_does_not_explain(tmp_path, whole_run):
 
 def test_a_run_with_fewer_rows_is_compared_where_both_have_one(tmp_path, whole_run):
     declarations = run_fake(tmp_path, "same-width")
-    found = compare_runs(whole_run, tmp_path, declarations)
+    found = compare_runs([whole_run, tmp_path], declarations)
     assert len(found.changes) == 180
     assert sum(change.factor is not None for change in found.changes) == 18

@@ -3,9 +3,10 @@
 import time
 
 import pytest
-from alphabet_audit.clock import MonotonicClock
-from alphabet_audit.ratios import geometric_mean, group_ratio, summarize
-from alphabet_audit.timing import PROTOCOL, Pair, calibrate_repeats, count_repeats, run_groups, warm_up
+from alphabet_audit.measure.clock import MonotonicClock
+from alphabet_audit.measure.timing import Pair, calibrate_repeats, run_groups, warm_up
+from alphabet_audit.protocol.ratios import geometric_mean, group_ratio, summarize
+from alphabet_audit.protocol.repeats import PROTOCOL, count_repeats
 from alphabet_testing.audit.fake_bench import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st

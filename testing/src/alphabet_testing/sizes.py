@@ -2,7 +2,7 @@
 
 import pytest
 from alphabet_audit import read_declarations
-from alphabet_audit.designs import MATCHED
+from alphabet_audit.declare.designs import MATCHED
 
 # Channels, width, modes and outputs of models: the audit's own, the smallest, and some that fill no whole vector.
 SIZES = [(2, 64, 16, 5), (1, 16, 4, 3), (3, 24, 7, 2), (2, 128, 32, 5), (1, 40, 20, 2)]

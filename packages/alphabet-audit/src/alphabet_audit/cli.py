@@ -1,19 +1,23 @@
-"""The console command `alphabet-audit parity | ledger | evaluate | report | compare`."""
+"""The console command `alphabet-audit parity | ledger | evaluate | report | compare | seal`."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from alphabet_audit.declarations import read_declarations
-from alphabet_audit.designs import ALL
-from alphabet_audit.errors import AuditError
-from alphabet_audit.evaluate import evaluate
-from alphabet_audit.evidence import Evidence
-from alphabet_audit.screen import LedgerScreen, parity_table, print_evaluation
-from alphabet_audit.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
+from alphabet_audit.declare.cases import expected_cases
+from alphabet_audit.declare.declarations import Declarations, read_declarations
+from alphabet_audit.declare.designs import ALL
+from alphabet_audit.declare.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
+from alphabet_audit.errors import AuditError, escape_controls, printable
+from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.judge.evaluate import Evaluation, evaluate
+from alphabet_audit.show.screen import LedgerScreen, ParityScreen, parity_table, print_evaluation
 
 # A part that holds is neither a pass nor a failure, and a mistake in the command is no verdict at all.
 EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
@@ -26,6 +30,10 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 AUDIT_HELP = "Folder with designs.toml and tolerances.toml, in place of the package's own."
 OUT_HELP = "Folder to write to; by default one under audit-runs/, or for a report the run's own."
 ROW_HELP = "all, same-width, parameter-matched, or one design such as 'same-width 32/512/64'."
+SIGNATURE_HELP = "Public key, of ssh or minisign, by which the run's head.txt must be signed."
+CHECKOUT_HELP = "A checkout of the project, by whose commit the recorded sources are checked."
+KEY_HELP = "Secret key, of ssh or minisign, to sign the head with."
+ACROSS_HELP = "Show ratios of different devices side by side; their times cannot be compared."
 Audit = Annotated[Path | None, typer.Option("--audit", help=AUDIT_HELP)]
 Out = Annotated[Path | None, typer.Option("--out", help=OUT_HELP)]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
@@ -34,10 +42,10 @@ Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 @app.command()
 def parity(audit: Audit = None, out: Out = None) -> None:
     """Try every gate on every runtime that this machine can run; the exit code is the verdict."""
-    from alphabet_audit.environment import describe_environment, require_plain_float32
-    from alphabet_audit.manifest import make_manifest
-    from alphabet_audit.parity import judge_outcomes, record_parity, run_parity
-    from alphabet_audit.runtimes import choose_device
+    from alphabet_audit.gates.runtimes import choose_device
+    from alphabet_audit.measure.environment import describe_environment, require_plain_float32
+    from alphabet_audit.measure.manifest import make_manifest
+    from alphabet_audit.measure.parity import judge_outcomes, record_parity, run_parity
 
     console = wide_console()
     declarations, device = read_declarations(audit), choose_device(None)
@@ -48,13 +56,9 @@ def parity(audit: Audit = None, out: Out = None) -> None:
     out = out or RUNS / f"parity-{manifest['created'].replace(':', '')}"
     with (
         Evidence(out, manifest, declarations.contents) as evidence,
-        console.status("compiling kernels") as status,
+        ParityScreen(console, len(expected_cases(device))) as screen,
     ):
-        outcomes = record_parity(
-            run_parity(declarations, audit),
-            evidence,
-            lambda outcome: status.update(f"{outcome.runtime}: {outcome.case.key}: {outcome.verdict}"),
-        )
+        outcomes = record_parity(run_parity(declarations, audit), evidence, screen.finish)
     console.print(parity_table(outcomes))
     counts = {name: sum(outcome.verdict == name for outcome in outcomes) for name in (PASS, FAIL, NOT_RUN)}
     console.print(", ".join(f"{count} {name}" for name, count in counts.items()), highlight=False)
@@ -75,21 +79,28 @@ def ledger(
     out: Out = None,
 ) -> None:
     """Time ALPHABET against the nine families. It can be interrupted at any time: the same command resumes."""
-    from alphabet_audit.clock import CudaClock, MonotonicClock
-    from alphabet_audit.device_bench import DeviceBench
-    from alphabet_audit.environment import describe_environment, read_state, require_plain_float32
-    from alphabet_audit.ledger import Ledger
-    from alphabet_audit.manifest import make_manifest
-    from alphabet_audit.plan import Plan
-    from alphabet_audit.runtimes import choose_device, ledger_runtime
+    from alphabet_audit.gates.runtimes import choose_device, ledger_runtime
+    from alphabet_audit.measure.clock import CudaClock, MonotonicClock
+    from alphabet_audit.measure.device_bench import DeviceBench
+    from alphabet_audit.measure.environment import (
+        describe_environment,
+        read_state,
+        require_plain_float32,
+        use_fresh_kernels,
+    )
+    from alphabet_audit.measure.ledger import Ledger
+    from alphabet_audit.measure.manifest import make_manifest
+    from alphabet_audit.protocol.plan import Plan
+    from alphabet_audit.show.report import write_report
 
     console, declarations = Console(), read_declarations(audit)
     device = choose_device(device)
     plan = Plan(row, declarations)
     out = out or RUNS / f"ledger-{device}-{row.replace(' ', '-').replace('/', 'x')}"
+    console.print(f"{len(plan.rows)} rows on {device}, evidence in {out}", highlight=False)
+    use_fresh_kernels()  # before the runtime imports one
     bench = DeviceBench(declarations, ledger_runtime(device), compiled=compiled)
     require_plain_float32()
-    console.print(f"{len(plan.rows)} rows on {device}, evidence in {out}", highlight=False)
     environment = describe_environment(device)
     warn_without_commit(console, environment)
     with console.status("counting parameters"):
@@ -107,38 +118,140 @@ def ledger(
         except KeyboardInterrupt:
             console.print("interrupted: every finished block of measurements is kept, and the same command resumes")
             raise typer.Exit(INTERRUPTED) from None
-    evaluation = evaluate(out, declarations)
+    pages, evaluation = write_report(out, declarations, out)
     print_evaluation(console, evaluation, most=20)
+    for page in pages:
+        console.print(f"report: {page}", highlight=False, soft_wrap=True)
     raise typer.Exit(1 if evaluation.status == FAIL else 0)
 
 
 @app.command(name="evaluate")
-def evaluate_run(run: Run, audit: Audit = None) -> None:
+def evaluate_run(
+    run: Run,
+    audit: Audit = None,
+    signature: Annotated[Path | None, typer.Option("--signature", help=SIGNATURE_HELP)] = None,
+    checkout: Annotated[Path | None, typer.Option("--checkout", help=CHECKOUT_HELP)] = None,
+) -> None:
     """Judge a run by its evidence alone: print status=pass, or every reason against it."""
-    evaluation = evaluate(run, read_declarations(audit))
-    print_evaluation(Console(soft_wrap=True), evaluation)
+    declarations = read_declarations(audit)
+    evaluation, notes = judge_folder(run, declarations, signature, checkout)
+    console = Console(soft_wrap=True)
+    print_evaluation(console, evaluation)
+    digests = ", ".join(f"{name} {digest[:12]}" for name, digest in declarations.digests.items())
+    for note in [*notes, f"rules: {declarations.source}, {digests}"]:
+        console.print(escape_controls(note), highlight=False, markup=False)
     raise typer.Exit(EXIT_CODES[evaluation.status])
 
 
 @app.command()
 def report(run: Run, audit: Audit = None, out: Out = None) -> None:
-    """Write a ledger's report, report.html and report.md, into the run's folder or --out."""
-    from alphabet_audit.report import write_report
+    """Write a ledger's report, report.html and report.md, to the run's folder or --out; the exit code is evaluate's."""
+    from alphabet_audit.show.report import write_report
 
-    for path in write_report(run, read_declarations(audit), out or run):
-        print(path)
+    with without_traceback(run):
+        paths, evaluation = write_report(run, read_declarations(audit), out or run)
+    for path in paths:
+        print(escape_controls(str(path)))
+    print(f"status={evaluation.status}" + (": alphabet-audit evaluate lists the reasons" if evaluation.reasons else ""))
+    raise typer.Exit(EXIT_CODES[evaluation.status])
 
 
 @app.command()
-def compare(first: Run, second: Run, audit: Audit = None) -> None:
-    """Show what changed from one run of the ledger to another."""
-    from alphabet_audit.compare import compare_runs, comparison_table
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs, the oldest first.")],
+    paper: Annotated[bool, typer.Option("--paper", help="Compare one run with the paper's table.")] = False,
+    across_devices: Annotated[bool, typer.Option("--across-devices", help=ACROSS_HELP)] = False,
+    audit: Audit = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write compare.html to.")] = None,
+) -> None:
+    """Show what changed from one run of the ledger to the next, beyond noise; or how a run compares with the paper."""
+    from alphabet_audit.show.compare import compare_runs, compare_with_paper, comparison_table, write_comparison
 
-    comparison = compare_runs(first, second, read_declarations(audit))
-    console = wide_console()
-    for line in comparison.remarks:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    console.print(comparison_table(comparison))
+    declarations = read_declarations(audit)
+    if paper and len(runs) != 1:
+        raise AuditError(f"--paper compares one run with the paper's table; got {len(runs)}")
+    with without_traceback(*runs):
+        if paper:
+            comparison = compare_with_paper(runs[0], declarations)
+        else:
+            comparison = compare_runs(runs, declarations, across_devices=across_devices)
+        console = wide_console()
+        for line in comparison.remarks:
+            console.print(escape_controls(line), highlight=False, markup=False, soft_wrap=True)
+        console.print(comparison_table(comparison))
+        if out is not None:
+            print(escape_controls(str(write_comparison(comparison, out))))
+
+
+@app.command()
+def seal(
+    run: Run,
+    key: Annotated[Path | None, typer.Option("--key", help=KEY_HELP)] = None,
+    audit: Audit = None,
+) -> None:
+    """Print a run's head and write it to head.txt, to be committed, signed or time-stamped by others."""
+    from alphabet_audit.evidence.chain import read_manifest
+    from alphabet_audit.judge.seal import describe_head, sign_head, write_head
+
+    evaluation = evaluate(run, read_declarations(audit))
+    if evaluation.status == FAIL:
+        shown = "; ".join(evaluation.reasons[:3])
+        raise AuditError(f"{run} fails and is not sealed: {shown}; alphabet-audit evaluate lists all reasons")
+    manifest = read_manifest(run)
+    print(describe_head(manifest), end="")
+    print(f"written to {escape_controls(str(write_head(run, manifest)))}")
+    if key is not None:
+        print(f"signed: {escape_controls(str(sign_head(run, key)))}")
+
+
+def judge_folder(
+    run: Path, declarations: Declarations, signature: Path | None, checkout: Path | None
+) -> tuple[Evaluation, list[str]]:
+    """The verdict on a run, its report, its signature and its sources, and notes on what else was found."""
+    from alphabet_audit.evidence.chain import read_manifest
+    from alphabet_audit.judge.seal import verify_head
+    from alphabet_audit.judge.sources import check_commit
+
+    evaluation = evaluate(run, declarations)
+    wrong: list[str] = []
+    notes: list[str] = []
+    try:
+        if evaluation.kind == "ledger" and any((run / name).exists() for name in ("report.html", "report.md")):
+            wrong, notes = read_and_check_report(run, declarations)
+        if signature is not None:
+            notes.append(verify_head(run, signature))
+        if checkout is not None and evaluation.kind:
+            wrong += (found := list(check_commit(read_manifest(run), checkout)))
+            notes += [] if found else [f"the recorded sources are those of their commit in {checkout}"]
+    except AuditError as error:
+        wrong.append(str(error))
+    if wrong:
+        evaluation = replace(evaluation, status=FAIL, reasons=(*evaluation.reasons, *wrong))
+    return evaluation, notes
+
+
+def read_and_check_report(run: Path, declarations: Declarations) -> tuple[list[str], list[str]]:
+    """Reasons against the report beside some evidence, and what was found right with it."""
+    from alphabet_audit.show.report_check import check_report
+    from alphabet_audit.show.results import read_results
+
+    with without_traceback(run):
+        return check_report(run, read_results(run, declarations), declarations)
+
+
+@contextmanager
+def without_traceback(*runs: Path) -> Iterator[None]:
+    """Whatever odd evidence does to code that shows it ends in one line."""
+    try:
+        yield
+    except (AuditError, OSError):
+        raise
+    except Exception as error:
+        shown = ", ".join(map(str, runs))
+        raise AuditError(
+            f"{shown} cannot be shown ({type(error).__name__}: {printable(error)}); "
+            "alphabet-audit evaluate says what is wrong"
+        ) from error
 
 
 def warn_without_commit(console: Console, environment: dict[str, Any]) -> None:
@@ -162,5 +275,5 @@ def main() -> None:
     try:
         app()
     except AuditError as error:
-        print(f"alphabet-audit: {error}", file=sys.stderr)
+        print(f"alphabet-audit: {escape_controls(str(error))}", file=sys.stderr)
         sys.exit(MISTAKE)

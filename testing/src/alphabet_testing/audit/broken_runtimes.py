@@ -7,7 +7,7 @@ whatever else is wrong is wrapped around a runtime that is right.
 import copy
 
 import torch
-from alphabet_audit.runtimes import Runtime
+from alphabet_audit.gates.runtimes import Runtime
 from alphabet_core import TrainingStep, value_checks
 from alphabet_core.scan import scan_chunked
 from alphabet_core.sequence import values_checked

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 
+from alphabet_audit.declare.verdicts import FAIL
 from alphabet_audit.errors import AuditError
-from alphabet_audit.evaluate import Evaluation, evaluate_records
-from alphabet_audit.evidence import GENESIS, MANIFEST, RECORDS, encode, hash_of, identity_of, parse_manifest
-from alphabet_audit.verdicts import FAIL
+from alphabet_audit.evidence.canonical import GENESIS, encode, hash_of
+from alphabet_audit.evidence.chain import MANIFEST, RECORDS, identity_of, parse_manifest
+from alphabet_audit.judge.evaluate import Evaluation, evaluate_records
 
 
 @dataclass

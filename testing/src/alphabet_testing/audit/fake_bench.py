@@ -10,26 +10,29 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from alphabet_audit.declarations import read_declarations
-from alphabet_audit.designs import ALPHABET, INFERENCE
-from alphabet_audit.evidence import Evidence
-from alphabet_audit.execution_choice import ExecutionTrial
-from alphabet_audit.ledger import Ledger
-from alphabet_audit.manifest import make_manifest
-from alphabet_audit.outcomes import Outcome
-from alphabet_audit.plan import PHASE_GATES, Plan
-from alphabet_audit.quantities import GATE_QUANTITIES, family_quantities
-from alphabet_audit.tolerances import Reading, judge
+from alphabet_audit.declare.candidates import read_candidates
+from alphabet_audit.declare.declarations import read_declarations
+from alphabet_audit.declare.designs import ALPHABET, INFERENCE
+from alphabet_audit.declare.executions import read_executions
+from alphabet_audit.declare.quantities import GATE_QUANTITIES, after_quantities, family_quantities, row_quantities
+from alphabet_audit.evidence.environment_form import FRESH_KERNELS, LIBRARIES, OURS, VARIABLES
+from alphabet_audit.evidence.store import Evidence
+from alphabet_audit.measure.ledger import Ledger
+from alphabet_audit.measure.manifest import make_manifest
+from alphabet_audit.protocol.execution_choice import ExecutionTrial
+from alphabet_audit.protocol.outcomes import Outcome
+from alphabet_audit.protocol.plan import Plan
+from alphabet_audit.protocol.readings import Reading, judge
 
 HASH = "ab" * 32
 ENVIRONMENT = {
     "device": {"type": "cpu", "name": "a processor that does not exist", "cores": 2},
     "system": {"platform": "Linux", "machine": "x86_64", "python": "3.11.7"},
-    "versions": {"torch": "2.13.0", "alphabet_core": "0.1.0"},
-    "imports": dict.fromkeys(
-        ["alphabet_audit/ledger.py", "alphabet_baselines/registry.py", "alphabet_core/model.py",
-         "alphabet_cpu/runtime.py", "torch/__init__.py"], HASH),
-    "threads": {"usable": 2, "torch": 2, "torch_interop": 1, "variables": {}},
+    "versions": {**dict.fromkeys((*OURS, *LIBRARIES), "0.1.0"), "torch": "2.13.0", "mamba_ssm": None},
+    "sources": dict.fromkeys(OURS, HASH),
+    "libraries": {**dict.fromkeys(LIBRARIES, HASH), "mamba_ssm": None},
+    "kernels": FRESH_KERNELS,
+    "threads": {"usable": 2, "torch": 2, "torch_interop": 1, "variables": dict.fromkeys(VARIABLES)},
     "settings": {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"},
     "git": {"commit": "0" * 40, "dirty": False},
 }  # fmt: skip
@@ -74,6 +77,7 @@ class FakeArm:
     seconds: float
     readings: tuple
     crash: str = ""
+    after: tuple = ()
 
     @property
     def call(self):
@@ -83,6 +87,9 @@ class FakeArm:
         if self.crash:
             raise RuntimeError(self.crash)
         return self.readings
+
+    def recheck(self):
+        return self.after
 
 
 @dataclass
@@ -110,25 +117,26 @@ class FakeBench:
         return Outcome(case, "cpu", judge(readings), readings)
 
     def try_executions(self, choice, clock):
-        names = ("first", "second", "unavailable")
+        names = read_executions().names(choice.family, "cpu", compiled=False)
         return [
-            *(
-                ExecutionTrial(
-                    name,
-                    self.readings(f"{choice.key} {name}", family_quantities(choice.phase)),
-                    tuple(1e-3 * (1.0 + fraction(choice.key, name, n)) for n in range(7)),
-                )
-                for name in names[:2]
-            ),
-            ExecutionTrial(names[2], reason="needs what is not here"),
+            ExecutionTrial(name, reason="needs a device that is not here")
+            if name == "official"
+            else ExecutionTrial(
+                name,
+                self.readings(f"{choice.key} {name}", family_quantities(choice.phase)),
+                tuple(1e-3 * (1.0 + fraction(choice.key, name, n)) for n in range(7)),
+            )
+            for name in names
         ]
 
     def prepare(self, row, execution):
         null = row.family == ALPHABET
-        wanted = GATE_QUANTITIES[PHASE_GATES[row.phase]] if null else family_quantities(row.phase)
         seconds = (2e-3 if row.phase == INFERENCE else 9e-3) * (1.0 if null else 1.5 + 20 * fraction(row.family))
         crash = "out of memory" if row.key in self.crashing else ""
-        return FakeArm(seconds, self.readings(row.key, wanted), crash)
+        after = {name: rule for name, rule in after_quantities(row).items() if null or name.startswith("family: ")}
+        return FakeArm(
+            seconds, self.readings(row.key, row_quantities(row, 2)), crash, self.readings(f"after {row.key}", after)
+        )
 
 
 class SilentListener:
@@ -145,20 +153,25 @@ class SilentListener:
 
 
 def fake_cells(plan):
-    """Parameter counts of every cell, nearly matched."""
+    """The declared candidate of every cell."""
+    declared = read_candidates()
     cells = {}
     for design in plan.designs:
+        found = {name: declared[design.sizing, design.shape.width, name] for name in (ALPHABET, *plan.families)}
         cells[design.key] = {
             name: {
                 "family": name,
-                "choice": [1, 16],
-                "width": 64,
-                "parameters": 1000 + n,
-                "gap": (1000 + n) / 1000 - 1.0,
+                "choice": list(each.choice),
+                "width": each.width,
+                "parameters": each.parameters,
+                "gap": each.parameters / found[ALPHABET].parameters - 1.0,
             }
-            for n, name in enumerate((ALPHABET, *plan.families))
+            for name, each in found.items()
         }
     return cells
+
+
+STATE = {"load": [0.1, 0.1, 0.1], "governor": None, "frequency": None, "throttled": "0"}
 
 
 def skip_sync(file):
@@ -175,7 +188,7 @@ def run_fake(
     manifest = make_manifest("ledger", "cpu", environment, declarations, plan=plan.to_record(), cells=fake_cells(plan))
     with Evidence(folder, manifest, declarations.contents, sync) as evidence:
         made = bench(declarations.tolerances, **faults)
-        Ledger(plan, made, clock or FakeClock(), evidence, listener or SilentListener()).run({"load": [0.0]})
+        Ledger(plan, made, clock or FakeClock(), evidence, listener or SilentListener()).run(STATE)
     return declarations
 
 

@@ -1,6 +1,6 @@
 """Faults in a run's manifest and in its copies of the declarations."""
 
-from alphabet_audit.evidence import hash_of
+from alphabet_audit.declare.declarations import digest_value, read_values
 
 
 def manifest_with(**changes):
@@ -22,7 +22,7 @@ def change_rules(run, number):
     """Tolerances a hundred times wider, in the run's copy and by the manifest's hash."""
     content = run.copies["tolerances.toml"].replace(b"slack = 3.0", b"slack = 300.0")
     run.copies["tolerances.toml"] = content
-    run.manifest["declarations"]["tolerances.toml"] = hash_of(content)
+    run.manifest["declarations"]["tolerances"] = digest_value(read_values(run.copies, 2)["tolerances.toml"])
     run.begin_again()
 
 
@@ -33,7 +33,7 @@ def misstate_gap(run, number):
 
 def mismatch(run, number):
     cell = run.manifest["cells"]["parameter-matched 8/512/64"]["gru"]
-    cell |= {"parameters": 1100, "gap": 1100 / 1000 - 1.0}
+    cell |= {"parameters": 7081, "gap": 7081 / 6437 - 1.0}
     run.begin_again()
 
 
@@ -57,8 +57,8 @@ MANIFEST_EDITS = {
     "another device": manifest_with(device="cuda"),
     "no device": manifest_with(device="tpu"),
     "unnamed device": manifest_with(environment__device__name=""),
-    "no source of the model": manifest_with(**{"environment__imports__alphabet_core/model.py": None}),
-    "no hash of the runtime": manifest_with(**{"environment__imports__alphabet_cpu/runtime.py": "unknown"}),
+    "no source of the model": manifest_with(environment__sources__alphabet_core=None),
+    "no hash of the runtime": manifest_with(environment__sources__alphabet_cpu="unknown"),
     "no version of torch": manifest_with(environment__versions__torch=None),
     "no threads": manifest_with(environment__threads__torch=None),
     "another kind": manifest_with(kind="parity"),
@@ -68,7 +68,7 @@ MANIFEST_EDITS = {
     "gap misstated": misstate_gap,
     "matched ten per cent apart": mismatch,
     "wider tolerances": change_rules,
-    "hash of other designs": manifest_with(**{"declarations__designs.toml": "cd" * 32}),
+    "hash of other designs": manifest_with(declarations__designs="cd" * 32),
     "field too many": manifest_with(remark="fine"),
     "field missing": manifest_with(compiled=None),
     "foreign: created": change_manifest("created", "2020-01-01T00:00:00+00:00"),
@@ -77,9 +77,9 @@ MANIFEST_EDITS = {
     "foreign: environment": change_manifest("environment", {}),
     "foreign: not a number": change_manifest("created", float("nan")),
     "device in a word": manifest_with(environment__device="cpu"),
-    "imports in a word": manifest_with(environment__imports="all of them"),
+    "sources in a word": manifest_with(environment__sources="all of them"),
     "not finished": change_manifest("finished", False),
-    "another version": change_manifest("version", 2),
+    "another version": change_manifest("version", 3),
     "copy of the tolerances edited": lambda run, n: run.copies.update({"tolerances.toml": b"[logits]\n"}),
     "copy of the designs missing": lambda run, n: run.copies.pop("designs.toml"),
 }

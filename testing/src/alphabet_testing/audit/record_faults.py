@@ -2,7 +2,8 @@
 
 import copy
 
-from alphabet_audit.evidence import GENESIS
+from alphabet_audit.evidence.canonical import GENESIS
+from alphabet_audit.protocol.ratios import summarize
 
 
 def setting(kind, name, change):
@@ -146,6 +147,21 @@ def rename(run, number):
             record["key"] = key.replace(" inference", "x inference").replace(" step", "x step")
 
 
+def copy_group(run, number):
+    """A group's samples copied from another row's, with the summary made to match."""
+    group, other = run.of("group", number), run.of("group", number + 1)
+    group["seconds"] = list(reversed(other["seconds"]))
+    summarize_again(run, group["key"])
+
+
+def summarize_again(run, key):
+    """A row's numbers as its samples give them, whatever was done to those."""
+    groups = [record for record in run.records if (record["kind"], record.get("key")) == ("group", key)]
+    for record in run.records:
+        if (record["kind"], record.get("key")) == ("row", key):
+            record |= summarize(groups)
+
+
 # Fault by name: kind of record and what is done to it. Each is planted at several places.
 EDITS = {
     "group's seconds raised": setting("group", "seconds", item(0, lambda s: 1.01 * s)),
@@ -166,6 +182,7 @@ EDITS = {
     ),
     "group's arms swapped": swap_arms,
     "group improved": improve,
+    "group copied": copy_group,
     "group lost": dropping("group"),
     "group doubled": doubling("group"),
     "group later": moving("group", 3),
@@ -188,7 +205,7 @@ EDITS = {
     "row renamed": rename,
     "start's seed": setting("start", "seed", lambda s: s + 1),
     "start's repeats": setting("start", "repeats", item("B", lambda n: n + 1)),
-    "start's execution": setting("start", "execution", lambda e: "unavailable"),
+    "start's execution": setting("start", "execution", lambda e: "another"),
     "start's calibration": setting("start", "calibration", item("A", lambda c: [[1, 2.0]])),
     "start with four warm-ups": setting("start", "warmups", item("A", lambda w: w[:4])),
     "start lost": dropping("start"),

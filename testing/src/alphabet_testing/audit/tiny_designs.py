@@ -1,7 +1,7 @@
 """Declarations and a clock with which the real bench runs in seconds."""
 
 from alphabet_audit import read_declarations
-from alphabet_audit.clock import MonotonicClock
+from alphabet_audit.measure.clock import MonotonicClock
 from alphabet_baselines import FAMILIES
 
 

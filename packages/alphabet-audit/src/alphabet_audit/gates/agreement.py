@@ -2,11 +2,12 @@
 
 import torch
 
-from alphabet_audit.cases import Case
+from alphabet_audit.declare.cases import Case
+from alphabet_audit.declare.tolerances import Tolerances
 from alphabet_audit.gates.comparing import Masks, compare, compare_scaled, differentiate_all, infer
 from alphabet_audit.gates.examples import Example, make_example, make_masks, pad_invalid, spoil_unreadable
-from alphabet_audit.runtimes import Runtime
-from alphabet_audit.tolerances import Reading, Tolerances
+from alphabet_audit.gates.runtimes import Runtime
+from alphabet_audit.protocol.readings import Reading
 
 PADDING = 9  # invalid tokens that are appended
 

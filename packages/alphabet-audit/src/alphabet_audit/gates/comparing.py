@@ -10,9 +10,10 @@ from alphabet_core import RECIPES, TrainingStep
 from alphabet_core.fused import FUSED
 from torch import Tensor
 
+from alphabet_audit.declare.tolerances import Tolerances
 from alphabet_audit.gates.examples import Example
-from alphabet_audit.runtimes import Runtime
-from alphabet_audit.tolerances import Reading, Tolerances
+from alphabet_audit.gates.runtimes import Runtime
+from alphabet_audit.protocol.readings import Reading
 
 Masks = dict[str, Tensor]
 # A tensor whose largest entry is below this is all rounding, so that entry is no scale.

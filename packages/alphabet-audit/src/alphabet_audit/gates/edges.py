@@ -6,12 +6,13 @@ import torch
 from alphabet_core import RECIPES, AlphabetError, TrainingStep, value_checks
 from torch import Tensor, nn
 
-from alphabet_audit.cases import Case
+from alphabet_audit.declare.cases import Case
+from alphabet_audit.declare.tolerances import Tolerances
 from alphabet_audit.gates.agreement import read_gradients, read_logits
 from alphabet_audit.gates.comparing import compare, compare_scaled, count_wrong, differentiate, infer, require_fused
 from alphabet_audit.gates.examples import Example, make_example
-from alphabet_audit.runtimes import Runtime
-from alphabet_audit.tolerances import Reading, Tolerances
+from alphabet_audit.gates.runtimes import Runtime
+from alphabet_audit.protocol.readings import Reading
 
 # The step of a central difference in float64: truncation and rounding are both near 1e-10, far below float32's error.
 DIFFERENCE_STEP = 1e-5

@@ -7,7 +7,7 @@ import torch
 from alphabet_core import Alphabet, AlphabetConfig
 from torch import Tensor
 
-from alphabet_audit.cases import Case
+from alphabet_audit.declare.cases import Case
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import torch
 from alphabet_core import Recipe, TrainingStep
 from torch import Tensor, nn
 
-from alphabet_audit.cases import Case
+from alphabet_audit.declare.cases import Case
+from alphabet_audit.declare.tolerances import Tolerances
 from alphabet_audit.gates.comparing import compare, largest, require_fused
 from alphabet_audit.gates.examples import make_example
-from alphabet_audit.runtimes import Runtime
-from alphabet_audit.tolerances import Reading, Tolerances
+from alphabet_audit.gates.runtimes import Runtime
+from alphabet_audit.protocol.readings import Reading
 
 STEPS = 3
 # Clipping and decay are strong enough that a step without either is found out.

@@ -1,0 +1,1 @@
+"""What people see: the terminal, the report of a run, and what changed between runs."""
