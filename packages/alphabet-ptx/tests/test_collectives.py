@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from alphabet_ptx import (
     PtxError,
+    atomics,
     clusters,
     collectives,
     conversions,
+    copies,
     externals,
     instructions,
     integers,
@@ -267,9 +269,10 @@ def test_every_collective_opcode(pattern):
 def test_no_instruction_is_without_a_test():
     """The tables that this module and the tests of the same names iterate over."""
     elementwise = {*integers.TABLE, *reals.TABLE, *conversions.TABLE}
-    copies = {*mbarriers.TABLE, *tensormaps.TABLE, *tensor_copies.TABLE, *clusters.TABLE}  # in test_tensor_copies
-    plain = {*elementwise, *transfers.TABLE, *instructions.CONTROL, *externals.TABLE, *TABLE}  # those in test_calls
-    assert set(instructions.TABLE) == {*plain, *warpgroups.TABLE, *copies}
+    bulk = {*mbarriers.TABLE, *tensormaps.TABLE, *tensor_copies.TABLE, *clusters.TABLE}  # in test_tensor_copies
+    memory = {*transfers.TABLE, *copies.TABLE, *atomics.TABLE}  # in test_memory
+    plain = {*elementwise, *memory, *instructions.CONTROL, *externals.TABLE, *TABLE}  # those in test_calls
+    assert set(instructions.TABLE) == {*plain, *warpgroups.TABLE, *bulk}
 
 
 def test_no_two_patterns_claim_one_opcode():

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 from alphabet_ptx import PtxError, execute
-from alphabet_ptx.execution import KEPT_PROGRAMS
+from alphabet_ptx.machines import KEPT_PROGRAMS
 from alphabet_testing.ptx import kernels
 from alphabet_testing.ptx.kernels import blank, compile_once, normal, pointers
 from alphabet_testing.ptx.snippets import THREADS, make_kernel, run

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from alphabet_ptx import PtxError, execute, transfers
+from alphabet_ptx import PtxError, atomics, copies, execute, transfers
 from alphabet_testing.ptx.snippets import DTYPES, THREADS, expand, make_kernel, offset, run
 
 WIDTHS = {1: "%h", 2: "%h", 4: "%r", 8: "%d"}
@@ -244,7 +244,7 @@ def find_check(pattern):
     return CHECKS[f"{name}.global" if ".global" in pattern else f"{name}.block"]
 
 
-@pytest.mark.parametrize("pattern", transfers.TABLE)
+@pytest.mark.parametrize("pattern", transfers.TABLE | copies.TABLE | atomics.TABLE)
 def test_every_opcode_moves_what_it_should(pattern):
     opcodes = expand(pattern)
     # Cache hints and scopes multiply: every modifier and every type is there, not every pair of them.

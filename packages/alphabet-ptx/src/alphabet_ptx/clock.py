@@ -138,8 +138,8 @@ class Clock:
         """Let the stamps that follow be later than those before, though nothing is over."""
         self.now += TICK
 
-    def meet_block(self) -> None:
-        """Pass a barrier of the whole block."""
+    def meet_block(self, programs: Array | None = None) -> None:  # noqa: ARG002  for several at once
+        """Pass a barrier of the whole block, in these programs if several run at once."""
         self.now += TICK
         self.block = self.now
         self.warp[:] = self.now

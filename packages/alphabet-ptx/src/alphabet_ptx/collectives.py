@@ -17,7 +17,7 @@ from alphabet_ptx.program import Immediate, Instruction, Operand
 def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | None = None) -> Array:
     """The numbers of the warps that take part; `members` has the mask of lanes that each thread names, None all."""
     if block.threads % WARP:
-        raise PtxError(f"{opcode} needs whole warps; the block has {block.threads} threads")
+        raise PtxError(f"{opcode} needs whole warps; the block has {block.size} threads")
     if mask is None and members is None:
         return np.arange(block.warps)
     active = np.ones(block.threads, np.bool_) if mask is None else mask
@@ -173,17 +173,16 @@ def _active_mask(instruction: Instruction, block: Block) -> Step:
 
 def barrier(instruction: Instruction, block: Block) -> Step:
     """A barrier of all threads of the block that have not ended."""
-    if len(instruction.operands) > 1 and instruction.operands[1] != Immediate(str(block.threads)):
-        raise PtxError(f"{instruction.opcode} for a part of the block's {block.threads} threads is not covered")
+    if len(instruction.operands) > 1 and instruction.operands[1] != Immediate(str(block.size)):
+        raise PtxError(f"{instruction.opcode} for a part of the block's {block.size} threads is not covered")
 
     def step(mask: Mask | None) -> None:
-        if mask is not None and (mask != block.alive).any():
-            missing = block.alive & ~mask
+        missing = block.missing(mask)
+        if missing is not None:
             raise WaitError(
-                f"{instruction.opcode} under divergence: not all threads of the block arrive at it",
-                thread=int(np.argmax(missing)),
+                f"{instruction.opcode} under divergence: not all threads of the block arrive at it", thread=missing
             )
-        block.clock.meet_block()
+        block.clock.meet_block(block.taking_part(mask))
 
     return step
 

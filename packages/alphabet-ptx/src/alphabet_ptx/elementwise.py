@@ -7,8 +7,9 @@ import numpy as np
 
 from alphabet_ptx.datatypes import Array, Mask
 from alphabet_ptx.errors import PtxError
-from alphabet_ptx.machine import CARRY, Binder, Block, Step
+from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.program import Instruction, Operand, Register, Vector
+from alphabet_ptx.registers import CARRY
 
 Compute = Callable[..., "Array | tuple[Array, ...]"]
 # From which bytes of each source are unknown (threads, bytes), and the sources, to those of each result.

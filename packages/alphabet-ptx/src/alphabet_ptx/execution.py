@@ -1,11 +1,8 @@
-"""Execute a compiled kernel on the CPU, one block of the grid after another."""
+"""Execute a compiled kernel on the CPU: the blocks of the grid one after another, or as if they did."""
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 
 import numpy as np
 
@@ -18,23 +15,22 @@ from alphabet_ptx.arguments import (
     pack_parameters,
     write_back,
 )
+from alphabet_ptx.batches import plan_batches
 from alphabet_ptx.compiling import CompiledKernel
+from alphabet_ptx.conflicts import BatchClock, Conflict, ConflictTracker
 from alphabet_ptx.datatypes import Array
 from alphabet_ptx.descriptors import expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.grid import run_grid
 from alphabet_ptx.instructions import find_pattern
-from alphabet_ptx.machine import Block
+from alphabet_ptx.machines import Machine, borrow_machine, without_collection
 from alphabet_ptx.memory import POISON
 from alphabet_ptx.modes import USUAL, Mode
 from alphabet_ptx.parse import parse
-from alphabet_ptx.program import Program
 from alphabet_ptx.races import Race
 from alphabet_ptx.schedule import Schedule
 
 STEP_LIMIT = 10_000_000
-# Bound programs that are kept for another launch, those used last; a large one takes a few megabytes.
-KEPT_PROGRAMS = 32
 
 
 @dataclass(frozen=True)
@@ -62,6 +58,7 @@ def execute(
     rounding: str = "ideal",
     seed: int = 0,
     reachable: Sequence[object] = (),
+    together: int | None = None,
 ) -> Report:
     """Run `kernel`, or PTX text, over a grid of up to three dimensions.
 
@@ -73,10 +70,12 @@ def execute(
     `rounding` "worst" makes approximate instructions and sums of tensor cores as wrong as they may be; see `modes`.
     `reachable` are further arrays, which the kernel reaches by addresses that it loads: those that the arrays have in
     the caller's memory (`tensor.data_ptr()`, `array.ctypes.data`).
+    `together` is how many programs may run at once where they cannot tell (see `batches`): 1 is the definition, which
+    runs one after another; the default is as many as are fast. Nothing but time depends on it.
     """
     mode = Mode(order, rounding, seed)
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
-    with _without_collection():
+    with without_collection():
         program = parse(ptx)
     sizes = _check_grid(grid)
     if isinstance(kernel, str):
@@ -102,7 +101,9 @@ def execute(
         arrays[f"reachable[{i}]"] = array = as_array(f"reachable[{i}]", value, None)
         if array is None:
             raise PtxError(f"reachable must be arrays; reachable[{i}] is {type(value).__name__}")
-    return run(ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=mode)
+    return run(
+        ptx, sizes, values, arrays, kinds, shared=shared or 0, strict=strict, limit=limit, mode=mode, together=together
+    )
 
 
 def run(
@@ -116,60 +117,62 @@ def run(
     strict: bool = False,
     limit: int = STEP_LIMIT,
     mode: Mode = USUAL,
+    together: int | None = None,
 ) -> Report:
     """Run PTX over a grid: `values` in the order of the parameters, and `arrays`, the memory behind some of them."""
-    program = parse(ptx)
-    with np.errstate(all="ignore"), _machine(ptx, shared) as schedule:
-        block = schedule.block
-        placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
-        schedule.launch(limit)
-        block.launch(sizes, pack_parameters(program, values, placed, kinds), strict=strict, mode=mode)
-        run_grid(schedule, sizes)
-        write_back(block.memory, placed)
-        counts: Counter[str] = Counter()
-        for instruction, hits in zip(program.instructions, schedule.hits, strict=True):
+    placeable = {name: array for name, array in arrays.items() if array is not None}
+    with np.errstate(all="ignore"), borrow_machine(ptx, shared) as machine:
+        program = machine.program
+        placed = lay_out(machine.memory, placeable)
+        parameters = pack_parameters(program, values, placed, kinds)
+        sizes_of_batches = plan_batches(program, int(np.prod(sizes)), most=together) if mode.lockstep else []
+        done = _run_batches(machine, sizes, parameters, sizes_of_batches, limit, mode)
+        races: list[Race] = []
+        if done is None:
+            if sizes_of_batches:
+                lay_out(machine.memory, placeable)  # what the batches changed is dropped
+            schedule = machine.schedule(1)
+            schedule.launch(limit)
+            schedule.block.launch(sizes, parameters, strict=strict, mode=mode)
+            run_grid(schedule, sizes)
+            done, races = schedule, list(schedule.block.races.values())
+        write_back(machine.memory, placed)
+        instructions: Counter[str] = Counter()
+        for instruction, hits in zip(program.instructions, done.hits, strict=True):
             if hits:
-                counts[instruction.opcode] += hits
-        return Report(races=list(block.races.values()), steps=schedule.steps, instructions=counts)
+                instructions[instruction.opcode] += hits
+        return Report(races=races, steps=done.steps, instructions=instructions)
 
 
-_idle: dict[tuple[str, int], Schedule] = {}
-_idle_lock = Lock()
-
-
-@contextmanager
-def _machine(ptx: str, shared: int) -> Iterator[Schedule]:
-    """A program bound to a block, new or from an earlier launch: binding takes longer than most launches.
-
-    No other thread can take it meanwhile, and one that a fault stopped halfway is not used again.
-    """
-    key = (ptx, shared)
-    with _idle_lock:
-        schedule = _idle.pop(key, None)
-    if schedule is None:
-        program = parse(ptx)
-        with _without_collection():
-            shared_symbols, shared_size = _place_variables(program, "shared", shared)
-            local_symbols, local_size = _place_variables(program, "local", 0)
-            schedule = Schedule(Block(program, shared_symbols | local_symbols, shared=shared_size, local=local_size))
-    yield schedule
-    schedule.block.memory.allocate(())
-    with _idle_lock:
-        _idle[key] = schedule
-        while len(_idle) > KEPT_PROGRAMS:
-            del _idle[next(iter(_idle))]
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause garbage collection: what follows makes thousands of objects that stay, and searching them takes as long."""
-    collecting = gc.isenabled()
-    gc.disable()
+def _run_batches(
+    machine: Machine,
+    grid: tuple[int, int, int],
+    parameters: Mapping[str, bytes],
+    batches: Sequence[int],
+    limit: int,
+    mode: Mode,
+) -> Schedule | None:
+    """Run a grid in batches; returns a schedule that has counted the steps, or None if it has to run one by one."""
+    if not batches:
+        return None
+    schedules = {size: machine.schedule(size) for size in batches}
+    first, hits = 0, [0] * len(machine.program.instructions)
+    block = schedules[batches[0]].block
+    clock = BatchClock(block.warps // block.programs, int(np.prod(grid)))
+    shadow = ConflictTracker(len(machine.memory.bytes) // block.cells["global"], clock, private=False)
+    for schedule in schedules.values():
+        schedule.launch(limit)
+        schedule.hits = hits
+        schedule.block.launch_batches(grid, parameters, mode, shadow)
+    steps = 0
     try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+        for size in batches:
+            schedules[size].steps = steps
+            schedules[size].run_batch(first, grid)
+            first, steps = first + size, schedules[size].steps
+    except Conflict:
+        return None
+    return schedules[batches[-1]]
 
 
 def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
@@ -178,17 +181,6 @@ def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
         raise PtxError(f"grid must be one to three positive numbers; got {grid}")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
-
-
-def _place_variables(program: Program, space: str, dynamic: int) -> tuple[dict[str, int], int]:
-    """Addresses of a block's variables from 0, the dynamic shared memory behind the others; and the size of all."""
-    places, position = {}, 0
-    variables = [variable for variable in program.variables if variable.space == space]
-    for variable in sorted(variables, key=lambda variable: variable.size is None):
-        position = -(-position // variable.align) * variable.align
-        places[variable.name] = position
-        position += variable.size or 0
-    return places, position + dynamic
 
 
 def list_unknown(kernel: CompiledKernel | str) -> list[str]:

@@ -9,9 +9,11 @@ from functools import cache
 import numpy as np
 
 from alphabet_ptx import (
+    atomics,
     clusters,
     collectives,
     conversions,
+    copies,
     externals,
     integers,
     matrices,
@@ -82,6 +84,8 @@ TABLE: dict[str, Binder] = (
     | collectives.TABLE
     | matrices.TABLE
     | transfers.TABLE
+    | copies.TABLE
+    | atomics.TABLE
     | warpgroups.TABLE
     | mbarriers.TABLE
     | tensormaps.TABLE

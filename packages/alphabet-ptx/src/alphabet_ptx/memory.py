@@ -1,4 +1,4 @@
-"""The memories of a grid: global memory with its guard zones, shared and local memory of a block.
+"""What all memories have in common, and global memory with its guard zones; `block_memory` has a block's own.
 
 A memory is an array of bytes. An access names one address per active thread; it is checked against the memory's bounds
 and the alignment of the access before anything is read or written, and then noted by the memory's race tracker.
@@ -14,7 +14,7 @@ from alphabet_ptx.datatypes import Array, unsigned
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.homes import Home, Homes
 from alphabet_ptx.program import Variable
-from alphabet_ptx.races import Tracker
+from alphabet_ptx.races import Shadow
 
 # Bytes of 0xFF are NaN in every floating type, so that an unchecked read could not stay unnoticed.
 POISON = 0xFF
@@ -35,11 +35,11 @@ class Memory:
         self.size = size
         self.bytes = np.full(-(-size // 16) * 16, POISON, np.uint8)
         self.views = {width: self.bytes.view(unsigned(width)) for width in (1, 2, 4, 8)}
-        self.tracker: Tracker | None = None
+        self.tracker: Shadow | None = None
         self.cell = 1
         self.unknown: Array | None = None  # bytes that have no value; None if all of them have one
 
-    def watch(self, tracker: Tracker, cell: int) -> None:
+    def watch(self, tracker: Shadow, cell: int) -> None:
         """Report races between accesses, told apart by cells of that many bytes."""
         self.tracker = tracker
         self.cell = cell
@@ -159,43 +159,7 @@ class Memory:
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:
         """Note an atomic at these offsets: it may race with other accesses, but not with other atomics."""
         if self.tracker is not None:
-            cells, owners = self.cells_of(where, width, threads)
-            self.tracker.read(cells, owners, pc, atomic=True)
-            self.tracker.write(cells, owners, pc, lambda: np.ones(len(cells), np.bool_), atomic=True)
-
-
-class SharedMemory(Memory):
-    """The memory that the threads of a block share."""
-
-    name = "shared"
-
-    def start(self) -> None:
-        """Start a block, for which the contents are unknown."""
-        self.bytes[:] = POISON
-        if self.tracker is not None:
-            self.tracker.reset()
-
-
-class LocalMemory(Memory):
-    """The memory that each thread has for itself: `size` bytes per thread, one thread's after another's."""
-
-    name = "local"
-
-    def __init__(self, size: int, threads: int) -> None:
-        padded = -(-size // 16) * 16
-        super().__init__(padded * threads)
-        self.size, self.stride = size, padded
-        # Registers are spilled here and arguments handed over: what is unknown stays unknown, byte by byte.
-        self.unknown = np.ones(len(self.bytes), np.bool_)
-
-    def start(self) -> None:
-        """Start a block, for which the contents are unknown."""
-        assert self.unknown is not None
-        self.bytes[:] = POISON
-        self.unknown[:] = True
-
-    def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool, edge: bool = False) -> Array:
-        return np.asarray(super().offsets(addresses, size, threads, write=write, edge=edge) + threads * self.stride)
+            self.tracker.exchange(*self.cells_of(where, width, threads), pc)
 
 
 @dataclass(frozen=True)
@@ -299,46 +263,3 @@ class GlobalMemory(Memory):
         if piece.start <= where < piece.end and write and not piece.writable:
             return f"in {piece.name!r}, which is read-only"
         return f"{where - piece.start:+d} bytes from the start of {piece.name!r}, which has {piece.end - piece.start}"
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Data on its way to shared memory: one row of 32-bit words per thread."""
-
-    threads: Array
-    addresses: Array
-    words: Array
-
-
-class PendingCopies:
-    """Asynchronous copies (cp.async): nothing arrives before it is waited for, and until then its place is poisoned."""
-
-    def __init__(self, shared: SharedMemory) -> None:
-        self.shared = shared
-        self.open: list[Copy] = []
-        self.groups: list[list[Copy]] = []
-
-    def start(self) -> None:
-        """Start a block, which knows nothing of the copies of the block before it."""
-        self.open, self.groups = [], []
-
-    def issue(self, copy: Copy, pc: int) -> None:
-        """Start a copy whose data has been read; its place holds NaN until it arrives."""
-        self._store(copy, np.full_like(copy.words, 0xFFFFFFFF), pc)
-        self.open.append(copy)
-
-    def commit(self) -> None:
-        """Close the group of the copies that were started since the last one."""
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait(self, remaining: int, pc: int) -> None:
-        """Let all groups arrive except the last `remaining`."""
-        arrived = self.groups[: len(self.groups) - remaining]
-        self.groups = self.groups[len(arrived) :]
-        for group in arrived:
-            for copy in group:
-                self._store(copy, copy.words, pc)
-
-    def _store(self, copy: Copy, words: Array, pc: int) -> None:
-        self.shared.store(copy.addresses, 4, list(words.T), copy.threads, pc)

@@ -32,6 +32,11 @@ class Mode:
             raise PtxError(f"seed must be an integer from 0; got {self.seed!r}")
 
     @property
+    def lockstep(self) -> bool:
+        """Whether programs and threads run in the usual order."""
+        return self.order == "ascending"
+
+    @property
     def pessimistic(self) -> bool:
         """Whether results are as wrong as they may be."""
         return self.rounding == "worst"

@@ -1,5 +1,7 @@
 """Loops that wait for a value: the same read again and again, with the same result."""
 
+from collections import Counter
+
 from alphabet_ptx.datatypes import Array
 
 # So many equal results in a row are taken for waiting. A wrong guess does no harm: another program runs for a while.
@@ -38,3 +40,16 @@ class Polls:
         count = self.repeats[pc] = self.repeats.get(pc, 0) + 1
         if count >= (PATIENCE if strong else WEAK_PATIENCE):
             self.in_vain, self.pc = True, pc
+
+
+class LazyPolls(Polls):
+    """Polls of several programs at once, which are rare: what an instruction finds is compared after many turns."""
+
+    def start(self) -> None:
+        super().start()
+        self.turns: Counter[int] = Counter()
+
+    def note(self, pc: int, addresses: Array, *values: Array, strong: bool) -> None:
+        self.turns[pc] += 1
+        if self.turns[pc] > WEAK_PATIENCE:
+            super().note(pc, addresses, *values, strong=strong)

@@ -101,6 +101,23 @@ class Program:
         return {piece.name for piece in pieces if isinstance(piece, Register)}
 
     @cached_property
+    def read(self) -> set[str]:
+        """Registers that some instruction may read: named anywhere but as the target of a copy, load or atomic."""
+        found: set[str] = set()
+        for each in self.instructions:
+            only_writes = each.opcode.startswith(("mov.", "ld.", "atom."))
+            pending = [*each.operands[only_writes:], *([each.guard] if each.guard else [])]
+            while pending:
+                match pending.pop():
+                    case Register(name):
+                        found.add(name)
+                    case Vector(items):
+                        pending += items
+                    case Address(base, _, coordinates):
+                        pending += [base, *coordinates]
+        return found
+
+    @cached_property
     def swapped(self) -> set[Operand]:
         """The addresses of words of 4 bytes that compare-and-swap exchanges.
 

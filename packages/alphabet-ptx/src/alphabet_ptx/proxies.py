@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alphabet_ptx.block_memory import SharedMemory
 from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.machine import Block, Unit
-from alphabet_ptx.memory import SharedMemory
 from alphabet_ptx.races import Tracker
 
 CHUNK = 16  # bytes; asynchronous units move no less
@@ -48,8 +48,9 @@ class AsyncProxy(Unit):
     @property
     def tracker(self) -> Tracker:
         """The race tracker of shared memory."""
-        assert self.memory.tracker is not None  # a launch sets it
-        return self.memory.tracker
+        tracker = self.memory.tracker
+        assert isinstance(tracker, Tracker)  # a launch sets it
+        return tracker
 
     def fence(self, mask: Mask | None) -> None:
         """Make visible what the active threads stored, and what barriers put before this fence."""

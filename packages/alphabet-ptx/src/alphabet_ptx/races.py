@@ -9,6 +9,7 @@ before it: Triton stores the same value from several threads.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -54,6 +55,27 @@ class Race:
             f"{self.other_line} `{self.other}` by thread {self.threads[1]} of program {self.programs[1]} before it, "
             f"with no {self.missing} between them (at {self.place})"
         )
+
+
+class Shadow(Protocol):
+    """What follows the accesses to one memory, cell by cell."""
+
+    def reset(self) -> None:
+        """Forget everything, as a new block does with its shared memory."""
+
+    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
+        """Note that threads (by number within the block) read these cells."""
+
+    def write(
+        self, cells: Array, threads: Array, pc: int, changed: Callable[[], Array], *, atomic: bool = False
+    ) -> None:
+        """Note that threads write these cells; `changed` finds out where the bytes differ from what was there."""
+
+    def exchange(self, cells: Array, threads: Array, pc: int) -> None:
+        """Note atomics: they may race with other accesses, but not with other atomics."""
+
+    def clash(self, cells: Array, threads: Array, lost: Array) -> None:
+        """Note that of several threads that stored different values to one cell in one step these were `lost`."""
 
 
 # kind, cell, thread, the thread before, the instruction before, number of cells
@@ -130,6 +152,11 @@ class Tracker:
                 self._report("write after read", race & changed(), cells, threads, reader, seen)
         self.writer[cells] = threads
         self.written[cells] = clock.now + 2 * pc + atomic
+
+    def exchange(self, cells: Array, threads: Array, pc: int) -> None:
+        """Note atomics: they may race with other accesses, but not with other atomics."""
+        self.read(cells, threads, pc, atomic=True)
+        self.write(cells, threads, pc, lambda: np.ones(len(cells), np.bool_), atomic=True)
 
     def clash(self, cells: Array, threads: Array, lost: Array) -> None:
         """Report those of several threads that stored different values to one cell in one step whose value was lost."""

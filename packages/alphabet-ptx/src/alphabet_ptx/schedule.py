@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alphabet_ptx.conflicts import BatchClock, Conflict
 from alphabet_ptx.datatypes import WARP, Array, Mask
 from alphabet_ptx.errors import PtxError, WaitError
 from alphabet_ptx.instructions import BRANCHES, EXITS, bind
@@ -91,6 +92,7 @@ class Schedule:
     def __init__(self, block: Block) -> None:
         self.block = block
         self.code = bind_program(block)
+        self.share = 1  # how many programs take part in a step
         self.launch(0)
 
     def launch(self, limit: int) -> None:
@@ -116,6 +118,31 @@ class Schedule:
             locate(error, block.program.instructions[block.pc])
             error.program = ctaid
             raise
+
+    def run_batch(self, first: int, grid: tuple[int, int, int]) -> None:
+        """Run programs at once, from number `first` on; raises Conflict if one by one they may do something else."""
+        block, end = self.block, len(self.code)
+        assert isinstance(block.clock, BatchClock)
+        assert block.deferred is not None
+        block.start_batch(first, grid)
+        counters = np.zeros(block.threads, np.int64)
+        try:
+            while (alive := counters < end).any():
+                block.alive = alive
+                pc = int(counters.min())
+                behind = counters == pc
+                horizon = int(counters.min(initial=end, where=~behind))
+                group = None if behind.all() else behind
+                programs = block.taking_part(group)
+                block.clock.look_at(programs)
+                self.share = block.programs if programs is None else int(np.count_nonzero(programs))
+                self._run_group(pc, group, horizon, counters, ())
+                if block.polls.in_vain:
+                    raise Conflict("a program may be waiting for another one")
+            block.end()
+        except PtxError as error:
+            raise Conflict("a program has a fault, or its threads wait for each other") from error
+        block.deferred.carry_out()
 
     def _run(self) -> Iterator[None]:
         block, end = self.block, len(self.code)
@@ -166,12 +193,12 @@ class Schedule:
 
     def _run_group(self, pc: int, group: Mask | None, horizon: int, counters: Array, waits: Collection[int]) -> None:
         """Run a group of threads until it splits, ends or meets others: those ahead of it, or some that wait."""
-        block, code, hits = self.block, self.code, self.hits
+        block, code, hits, share = self.block, self.code, self.hits, self.share
         while pc < horizon and pc not in waits:
             bound = code[pc]
             block.pc = pc
-            hits[pc] += 1
-            self.steps += 1
+            hits[pc] += share
+            self.steps += share
             if self.steps > self.limit:
                 raise PtxError(f"the kernel has not ended after {self.limit} steps; a larger `limit` allows more")
             mask = group

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alphabet_ptx.atomics import combine_atomically
 from alphabet_ptx.datatypes import DTYPES, Array, Mask, size_of, unsigned
 from alphabet_ptx.elementwise import parts
 from alphabet_ptx.errors import PtxError
@@ -20,7 +21,6 @@ from alphabet_ptx.program import Address, Instruction, Operand
 from alphabet_ptx.proxies import CHUNK, AsyncProxy, Reading
 from alphabet_ptx.tensormaps import TensorMap, TensorMaps
 from alphabet_ptx.tiles import swizzle
-from alphabet_ptx.transfers import combine_atomically
 
 
 @dataclass(frozen=True)
