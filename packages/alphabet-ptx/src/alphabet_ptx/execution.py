@@ -24,6 +24,7 @@ from alphabet_ptx.descriptors import expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.grid import run_grid
 from alphabet_ptx.instructions import find_pattern
+from alphabet_ptx.limits import check_grid, check_shared
 from alphabet_ptx.machine import Block
 from alphabet_ptx.memory import POISON
 from alphabet_ptx.modes import USUAL, Mode
@@ -119,6 +120,8 @@ def run(
 ) -> Report:
     """Run PTX over a grid: `values` in the order of the parameters, and `arrays`, the memory behind some of them."""
     program = parse(ptx)
+    check_grid(program.name, sizes, limit)
+    check_shared(program.name, program.target, _place_variables(program, "shared", shared)[1])
     with np.errstate(all="ignore"), _machine(ptx, shared) as schedule:
         block = schedule.block
         placed = lay_out(block.memory, {name: array for name, array in arrays.items() if array is not None})
