@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from threading import RLock
 from typing import Any
 from unittest.mock import patch
 
@@ -17,12 +18,13 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import STEP_LIMIT
 from alphabet_ptx.launcher import Launcher
 from alphabet_ptx.launches import DeviceReport
+from alphabet_ptx.limits import SHARED_MEMORY
 from alphabet_ptx.modes import Mode
 from alphabet_ptx.resources import read_usage
+from alphabet_ptx.tables import Addresses
 from alphabet_ptx.torch_cuda import answer_as_cuda
 
-# Bytes of shared memory that one block may have.
-SHARED_MEMORY = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448}
+ARCHITECTURES = (80, 86, 87, 89, 90)
 AUTOTUNE = ("first", "all")
 
 
@@ -36,8 +38,8 @@ class PtxDevice:
 
     def __init__(self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, mode: Mode) -> None:
         found = re.fullmatch(r"sm_(\d+)a?", arch)
-        if found is None or int(found[1]) not in SHARED_MEMORY:
-            known = ", ".join(f"sm_{number}" for number in SHARED_MEMORY)
+        if found is None or int(found[1]) not in ARCHITECTURES:
+            known = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
             raise PtxError(f"arch must be one of {known}; got {arch!r}")
         if autotune not in AUTOTUNE:
             raise PtxError(f"autotune must be one of {', '.join(AUTOTUNE)}; got {autotune!r}")
@@ -49,6 +51,8 @@ class PtxDevice:
         self.rerun = rerun
         self.mode = mode
         self.report = DeviceReport()
+        self.addresses = Addresses()
+        self.open = True  # its block has not ended
         self.dry = False  # launches are compiled but not executed
         self.tuned = False  # the autotuner that is running has found a configuration
         self.tuning: dict[int, Any] = {}
@@ -89,6 +93,7 @@ def ptx_device(
     from triton.runtime.autotuner import Autotuner
 
     with ExitStack() as stack:
+        stack.enter_context(in_one_thread(device))
         # The attribute itself: asking for the active driver would look for a GPU.
         stack.enter_context(patch.object(driver, "_active", make_driver(device)))
         stack.enter_context(patch.object(Autotuner, "run", tune_apart(Autotuner.run)))
@@ -96,17 +101,43 @@ def ptx_device(
         yield device
 
 
+_blocks = RLock()
+_open: list[PtxDevice] = []
 _activated = ExitStack()
+_active: list[PtxDevice] = []  # what `activate` began, if it has not ended
+
+
+@contextmanager
+def in_one_thread(device: PtxDevice) -> Iterator[None]:
+    """A block that may be nested in others of its thread, and is refused while another thread has one.
+
+    Triton has one active driver for all threads, so two of them would run each other's kernels.
+    """
+    if not _blocks.acquire(blocking=False):
+        raise PtxError("a ptx_device block is open in another thread, and Triton has one device at a time; let it end")
+    _open.append(device)
+    try:
+        yield
+    finally:
+        device.open = False
+        _open.remove(device)
+        _blocks.release()
 
 
 def activate(arch: str = "sm_89", **options: Any) -> PtxDevice:
     """The same until the process ends or `deactivate` is called; for a notebook or the head of a script."""
     deactivate()
-    return _activated.enter_context(ptx_device(arch, **options))
+    if _open:
+        raise PtxError("activate was called inside a ptx_device block, which would end before it; nest a block instead")
+    _active.append(_activated.enter_context(ptx_device(arch, **options)))
+    return _active[0]
 
 
 def deactivate() -> None:
     """End what `activate` began."""
+    if _active and _open[-1:] != _active:
+        raise PtxError("deactivate was called inside a ptx_device block; leave the block first")
+    _active.clear()
     _activated.close()
 
 

@@ -20,9 +20,12 @@ from alphabet_ptx.descriptors import Mapped, expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import run
 from alphabet_ptx.launches import Launch
+from alphabet_ptx.limits import check_grid
 from alphabet_ptx.parse import parse
 from alphabet_ptx.reruns import compare_orders
+from alphabet_ptx.tables import list_tables
 from alphabet_ptx.unwritten import view_bytes
+from alphabet_ptx.writable import may_write
 
 if TYPE_CHECKING:
     from alphabet_ptx.driver import PtxDevice
@@ -58,7 +61,7 @@ class Launcher:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        if x * y * z:
+        if 0 not in (x, y, z):
             self._launch(device, (x, y, z), stream, arguments)
         if exit_hook is not None:
             exit_hook(launch_metadata)
@@ -71,16 +74,21 @@ class Launcher:
         device.report.launches.append(launch)
         began = time.perf_counter()
         try:
+            check_grid(meta.name, grid, device.limit)
             values, kinds = self._bind(arguments)
             arrays = {name: as_bytes(name, value) for name, value in values.items() if kinds[name].startswith("*")}
+            arrays |= device.addresses.reach(list_tables(kinds, values, arrays))
             scratch = self._allocate_scratch(grid, stream)  # kept until the launch has ended
             if scratch is not None:
                 arrays[SCRATCH] = as_bytes(SCRATCH, scratch)
+            for array in arrays.values():
+                if array is not None:
+                    array.flags.writeable = may_write(array)
             execute = partial(run, self.ptx, grid, values, arrays, kinds, shared=meta.shared, limit=device.limit)
-            before = {name: array.copy() for name, array in arrays.items() if array is not None}
+            found = {name: array for name, array in arrays.items() if array is not None and array.flags.writeable}
+            before = {name: array.copy() for name, array in found.items()}
             launch.report = execute(strict=device.strict, mode=device.mode)
             if launch.races and device.rerun:
-                found = {name: array for name, array in arrays.items() if array is not None}
                 try:
                     launch.changed = find_changes(
                         found, before, lambda order: execute(mode=replace(device.mode, order=order))
@@ -131,7 +139,7 @@ def active_device() -> "PtxDevice":
     """The device whose block is running."""
     from triton.runtime import driver
 
-    device = getattr(driver.active, "device", None)
+    device = getattr(driver._active, "device", None)  # asking for the active driver would look for a GPU
     if device is None:
         raise PtxError("a kernel that was compiled in a ptx_device block was launched outside of it; launch it inside")
     found: PtxDevice = device
