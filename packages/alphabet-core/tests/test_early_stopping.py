@@ -17,7 +17,6 @@ from alphabet_core import (
     fit_validated,
     predict_examples,
 )
-from alphabet_core.early_stopping import mean_loss
 from torch import nn
 
 
@@ -74,7 +73,25 @@ def test_the_restored_model_has_the_checkpoints_loss():
     validation, step = make_examples(20, 2), make_step(Recipe(3e-2, 1.0, batch_size=8))
     fitted = fit_validated(step, make_examples(40, 1), validation, epochs=15, patience=2, seed=5)
     outputs = predict_examples(step.model, validation)
-    assert mean_loss("cross_entropy", outputs, validation.targets) == fitted.validation_loss
+    assert float(nn.functional.cross_entropy(outputs, validation.targets)) == fitted.validation_loss
+
+
+class FirstSeriesAlone(TrainingStep):
+    """A step with a loss of its own: that of the first series of a batch."""
+
+    def measure(self, outputs, targets):
+        return super().measure(outputs[:1], targets[:1])
+
+
+def test_a_step_with_a_loss_of_its_own_is_stopped_by_that_loss():
+    validation = make_examples(20, 2)
+    torch.manual_seed(3)
+    model = Alphabet(AlphabetConfig(channels=2, width=8, modes=3, outputs=2))
+    step = FirstSeriesAlone(model, Recipe(3e-2, 1.0, batch_size=8))
+    fitted = fit_validated(step, make_examples(40, 1), validation, epochs=15, patience=2, seed=5)
+    outputs = predict_examples(model, validation)
+    assert float(nn.functional.cross_entropy(outputs[:1], validation.targets[:1])) == fitted.validation_loss
+    assert float(nn.functional.cross_entropy(outputs, validation.targets)) != fitted.validation_loss
 
 
 def test_without_stopping_training_is_that_of_fit():

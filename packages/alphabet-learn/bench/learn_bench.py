@@ -4,8 +4,9 @@
 
 One line per task and classifier, on the archives' own TRAIN and TEST, one thread each; the classifiers take turns on
 every task, so that they share its noise. Times are processor seconds, after a fit to tiny data that compiles. Lines
-that OUT.csv has already are not computed again, so a run can be interrupted and goes on. Without --data: the tasks that
-come with aeon.
+that OUT.csv has already are not computed again, so a run can be interrupted and goes on. --run names what times may be
+compared within, such as a machine and a day: ratios are taken within a run. Without --data: the tasks that come with
+aeon.
 """
 
 import argparse
@@ -36,7 +37,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "catch22 + forest": lambda: Catch22Classifier(random_state=0, replace_nans=True),
 }
 HEADER = ("task", "suite", "half", "classifier", "accuracy", "balanced_accuracy", "fit_seconds", "predict_seconds",
-          "bytes", "error")  # fmt: skip
+          "bytes", "error", "run")  # fmt: skip
 
 
 class Task(NamedTuple):
@@ -96,13 +97,15 @@ def compile_kernels(names: list[str]) -> None:
             CLASSIFIERS[name]().fit(tiny, labels).predict(tiny)
 
 
-def measure(task: Task, name: str) -> dict[str, Any]:
+def measure(task: Task, name: str, run: str) -> dict[str, Any]:
     """One line of the table."""
     (train, labels), (test, truth) = read(task, "TRAIN"), read(task, "TEST")
     if isinstance(train, list) and not name.startswith(("closed", "trained")):
         length = max(each.shape[1] for each in (*train, *test))
         train, test = fill(train, length), fill(test, length)
-    row: dict[str, Any] = {"task": task.name, "suite": task.suite, "half": task.half, "classifier": name, "error": ""}
+    row: dict[str, Any] = {
+        "task": task.name, "suite": task.suite, "half": task.half, "classifier": name, "error": "", "run": run,
+    }  # fmt: skip
     try:
         classifier, found, fit, predict = run_once(CLASSIFIERS[name], train, labels, test)
     except Exception as error:  # a classifier that refuses a task is a result
@@ -120,15 +123,16 @@ def measure(task: Task, name: str) -> dict[str, Any]:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Means and ratios to MiniRocket, over the tasks that both have."""
-    reference = {row["task"]: row for row in rows if row["classifier"] == REFERENCE and not row["error"]}
+    """Means and ratios to MiniRocket of the same run, over the tasks that both have."""
+    rows = [row for row in rows if not row["error"]]
+    reference = {(row["run"], row["task"]): row for row in rows if row["classifier"] == REFERENCE}
     for suite in ("UCR", "UEA"):
         print(
             f"\n{suite}: mean accuracy; geometric means of times and sizes in units of {REFERENCE}'s; wins/ties/losses"
         )
-        for name in CLASSIFIERS:
-            mine = [row for row in rows if row["classifier"] == name and row["suite"] == suite and not row["error"]]
-            both = [(row, reference[row["task"]]) for row in mine if row["task"] in reference]
+        for run, name in sorted({(row["run"], row["classifier"]) for row in rows}, key=_place):
+            mine = [row for row in rows if (row["run"], row["classifier"], row["suite"]) == (run, name, suite)]
+            both = [(row, reference[run, row["task"]]) for row in mine if (run, row["task"]) in reference]
             if not both:
                 continue
             gains = np.array([float(row["accuracy"]) - float(other["accuracy"]) for row, other in both])
@@ -141,8 +145,14 @@ def print_table(rows: list[dict[str, Any]]) -> None:
             print(
                 f"{name:24} {len(both):3d} tasks  accuracy {score:.4f} ({gains.mean():+.4f})  balanced {balanced:.4f}  "
                 f"fit {ratios[0]:6.2f}x  predict {ratios[1]:6.2f}x  size {ratios[2]:6.2f}x  "
-                f"{(gains > 0).sum()}/{(gains == 0).sum()}/{(gains < 0).sum()}"
+                f"{(gains > 0).sum()}/{(gains == 0).sum()}/{(gains < 0).sum()}  {run}"
             )
+
+
+def _place(run_and_name: tuple[str, str]) -> tuple[int, str]:
+    """Where a classifier of a run stands in the table."""
+    run, name = run_and_name
+    return list(CLASSIFIERS).index(name), run
 
 
 def main() -> None:
@@ -151,6 +161,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--half", choices=("design", "confirmation", "all"), default="all")
+    parser.add_argument("--run", default="")
     parser.add_argument("--task", action="append")
     parser.add_argument("--classifier", action="append", choices=list(CLASSIFIERS))
     options = parser.parse_args()
@@ -161,7 +172,7 @@ def main() -> None:
     if options.out.exists():
         with options.out.open(newline="") as file:
             rows = list(csv.DictReader(file))
-    done = {(row["task"], row["classifier"]) for row in rows}
+    done = {(row["task"], row["classifier"]) for row in rows if row["run"] == options.run}
     print("compiling kernels", flush=True)
     compile_kernels(options.classifier or list(CLASSIFIERS))
     with options.out.open("a", newline="") as file:
@@ -172,7 +183,7 @@ def main() -> None:
             for name in options.classifier or list(CLASSIFIERS):
                 if (task.name, name) in done:
                     continue
-                row = measure(task, name)
+                row = measure(task, name, options.run)
                 rows.append(row)
                 writer.writerow(row)
                 file.flush()

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from alphabet_learn import AlphabetClassifier, LearnError
+from alphabet_learn import AlphabetClassifier, AlphabetTransformer, LearnError
 from alphabet_testing.learn.waves import DATES, FLAT, NAMES, TIMES, X, Y
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 
 def replaced(array, place, value):
@@ -115,6 +117,14 @@ MISTAKES_IN_PREDICT = {
     "dates for numbers": ("timed", lambda: X, {"times": DATES}, "holds dates", "fitted on numbers", "seconds"),
     "numbers for dates": ("dated", lambda: X, {"times": TIMES}, "holds numbers", "fitted on dates"),
     "all missing": ("classifier", lambda: replaced(X, 3, np.nan), {}, "series 3", "no observed value"),
+    "an offset that float32 does not resolve": (
+        "classifier",
+        lambda: X + np.array([0.0, 1e9])[:, None],
+        {},
+        "channel 1 of X",
+        "around 1e+09",
+        "subtract an offset",
+    ),
     "infinite": ("classifier", lambda: replaced(X, (2, 0, 1), -np.inf), {}, "series 2, channel 0, position 1"),
 }
 
@@ -170,6 +180,23 @@ def test_a_warning_points_at_the_line_that_called_fit(suspicion):
     data, y = SUSPICIONS[suspicion][0]()
     with pytest.warns(UserWarning, match="leave|pass") as caught:
         AlphabetClassifier(random_state=0).fit(data, y)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suspicion", ["time and channels swapped", "a constant channel"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda data: AlphabetTransformer(random_state=0).fit_transform(data),
+        lambda data: make_pipeline(AlphabetTransformer(random_state=0), StandardScaler()).fit(data),
+    ],
+    ids=["fit_transform", "pipeline"],
+)
+def test_a_warning_points_at_the_users_line_through_whatever_lies_between(suspicion, call):
+    data, _ = SUSPICIONS[suspicion][0]()
+    with pytest.warns(UserWarning, match="leave|pass") as caught:
+        call(data)
     assert caught[0].filename == __file__
 
 

@@ -37,13 +37,15 @@ def targets(task):
     return Problem(kind, table.astype(np.float64), np.ones(COUNT))
 
 
+def make_engine(method, ensemble=2):
+    if method == "closed form":
+        return ClosedForm(Recipe(banks_per_view=2, modes=16))
+    return Trained(sizes=((8, 4),), epochs=3, budget_seconds=None, ensemble=ensemble)
+
+
 @cache
 def fitted(method, task, ensemble=2):
-    engine = (
-        ClosedForm(Recipe(banks_per_view=2, modes=16))
-        if method == "closed form"
-        else Trained(sizes=((8, 4),), epochs=3, budget_seconds=None, ensemble=ensemble)
-    )
+    engine = make_engine(method, ensemble)
     series, problem = waves(), targets(task)
     engine.fit(series, problem, seed=0)
     classes = np.arange(max(2, problem.outputs))
@@ -86,6 +88,20 @@ def test_the_strongest_poles_are_kept(method):
     why = explain(estimator, series)
     expected = {(why.poles[place].name) for place in why.order()[:4]}
     assert {pole.name for pole in explain(prune(estimator, 4, series, problem), series).poles} == expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_outputs_unit_does_not_change_which_poles_are_kept(method):
+    series = waves()
+    values = np.stack((np.arange(COUNT) % 3, np.random.default_rng(5).permutation(np.arange(COUNT) % 2)), axis=1)
+    kept = []
+    for unit in ([1.0, 1.0], [1.0, 2.0**20]):
+        problem = Problem("regression", values * unit, np.ones(COUNT))
+        engine = make_engine(method)
+        engine.fit(series, problem, seed=0)
+        estimator = SimpleNamespace(engine_=engine, kind_="regression", timed_=False, dated_=False)
+        kept.append([pole.name for pole in explain(prune(estimator, 6, series, problem), series, target=0).poles])
+    assert kept[0] == kept[1]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -128,5 +128,12 @@ def test_a_channel_that_float32_does_not_resolve_is_refused_when_fitting():
     with pytest.raises(LearnError, match=r"channel 1 of X varies by only .* subtract an offset"):
         read_series(values)
     read_series(values, channels=2)
+    with pytest.raises(LearnError, match=r"channel 1 of X varies by only .* subtract an offset"):
+        read_series(values, channels=2, deviation=np.ones(2))
+    read_series(values, channels=2, deviation=np.array([1.0, 1e4]))  # beside which rounding is small
+    outlier = np.zeros((1, 2, 9))
+    outlier[0, 1, 4] = 1e9 + 0.3
+    for fine in (np.full((1, 2, 9), 1e9 + 0.3), outlier, np.full((1, 2, 9), 7.0) + 1e-7 * np.arange(9)):
+        read_series(fine, channels=2, deviation=np.ones(2))
     for fine in (values.astype(np.float32), values[:, :1] + 1e3, np.full((2, 1, 9), 0.1) + 1e-17 * np.arange(9)):
         read_series(fine)

@@ -110,6 +110,32 @@ def test_a_series_of_weight_0_is_as_if_it_were_not_there(problem):
     assert np.array_equal(engine.scores(series), without.scores(series))
 
 
+@pytest.mark.parametrize("kind", ["classification", "multilabel", "regression"])
+def test_the_loss_that_stops_training_counts_weights(kind):
+    series, labels = waves(40)
+    draw = np.random.default_rng(4)
+    weights = draw.uniform(0.1, 5.0, 40)
+    targets = {
+        "classification": labels[:, None].astype(np.float64),
+        "multilabel": (draw.random((40, 3)) < 0.5).astype(np.float64),
+        "regression": draw.normal(size=(40, 2)) * [1.0, 50.0],
+    }[kind]
+    engine = fitted(series, Problem(kind, targets, weights / weights.mean()))
+    member = engine.members[0]
+    wanted, weight = targets[member.held_out], weights[member.held_out]
+    if kind == "classification":
+        wrong = np.where(wanted > 0, -1, 1) * np.diff(member.outputs, axis=1)
+        losses = np.logaddexp(0, wrong)
+    elif kind == "multilabel":
+        losses = np.logaddexp(0, np.where(wanted > 0, -1, 1) * member.outputs)
+    else:
+        losses = (member.outputs - (wanted - engine.target_mean) / engine.target_deviation) ** 2
+    expected = np.average(losses.mean(axis=1), weights=weight)
+    # Targets and weights are kept in float32.
+    assert member.validation_loss == pytest.approx(expected, rel=1e-5)
+    assert member.validation_loss != pytest.approx(losses.mean(), rel=1e-3)
+
+
 def test_weights_change_the_model():
     series, labels = waves()
     weights = np.where(labels == 1, 1.9, 0.1)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from alphabet_core.errors import AlphabetError
 from alphabet_core.examples import Examples
-from alphabet_core.training import LOSSES, TrainingStep, shuffled_epoch
+from alphabet_core.training import TrainingStep, shuffled_epoch
 
 Predict = Callable[..., Tensor]
 PREDICTION_BATCH = 256
@@ -54,7 +54,8 @@ def fit_validated(
 ) -> Fitted:
     """Train until the validation loss has not improved for `patience` epochs; leave the model at its best checkpoint.
 
-    The checkpoint is the first epoch with the lowest validation loss. Whatever ends the loop, an interrupt included,
+    The validation loss is what the step measures, so that a step with a loss of its own is also stopped by it. The
+    checkpoint is the first epoch with the lowest validation loss. Whatever ends the loop, an interrupt included,
     the model holds the best parameters so far. A loss that is not finite ends it too; without any checkpoint by then,
     `DivergedError` is raised. `predict` computes the model's outputs in its place, such as a fused runtime of the same
     model; `on_epoch(epoch, train loss, validation loss)` reports.
@@ -76,7 +77,7 @@ def fit_validated(
             step.model.train()
             losses.append(shuffled_epoch(step, train, order))
             step.model.eval()
-            validated.append(mean_loss(step.loss, predict_examples(predict, validation), validation.targets))
+            validated.append(float(step.measure(predict_examples(predict, validation), validation.targets)))
             if math.isfinite(validated[-1]) and (best == 0 or validated[-1] < validated[best - 1]):
                 best, checkpoint = epoch, copy_state(step.model)
             if on_epoch is not None:
@@ -114,11 +115,6 @@ def predict_examples(predict: Predict, examples: Examples) -> Tensor:
     starts = range(0, len(examples), PREDICTION_BATCH)
     parts = [examples.take(slice(start, start + PREDICTION_BATCH)) for start in starts]
     return torch.cat([predict(part.values, **part.side_inputs()) for part in parts])
-
-
-def mean_loss(loss: str, outputs: Tensor, targets: Tensor) -> float:
-    """The mean loss, one of `LOSSES`, of outputs (N, K)."""
-    return float(LOSSES[loss](outputs, targets))
 
 
 def copy_state(model: nn.Module) -> dict[str, Tensor]:

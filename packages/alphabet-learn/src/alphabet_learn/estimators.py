@@ -13,7 +13,6 @@ With scikit-learn's metadata routing, pipelines and searches pass times on: `set
 
 # ruff: noqa: N803 - X is scikit-learn's name for the series
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from alphabet_learn.arrays import Array
 from alphabet_learn.errors import LearnError
 from alphabet_learn.facade import Predictor, check_axes
 from alphabet_learn.labels import encode_classes, encode_multilabel, encode_values, read_class_weights, read_weights
+from alphabet_learn.notices import warn_user
 from alphabet_learn.problem import Doubles, Problem
 from alphabet_learn.trained import SIZES
 from alphabet_learn.transformer import AlphabetTransformer
@@ -121,11 +121,9 @@ class AlphabetClassifier(ClassifierMixin, Predictor):  # type: ignore[misc]
         codes = np.array([places.get(label, -1) for label in labels])
         if (codes < 0).any():
             example = labels[int(np.argmax(codes < 0))]
-            warnings.warn(
+            warn_user(
                 f"y holds labels that the model was not fitted on, such as {example!r} ({int((codes < 0).sum())} of "
                 f"{len(codes)} series), which count as errors: compare their spelling and type with classes_.",
-                UserWarning,
-                stacklevel=2,
             )
         found = np.array([places[label] for label in predicted.tolist()])
         return float(accuracy_score(codes, found, sample_weight=sample_weight))
@@ -248,10 +246,8 @@ def _warn_of_single_members(classes: Array, problem: Problem) -> None:
         members = np.array([len(counted) - members[0], members[0]])
     single = np.flatnonzero(members == 1)
     if len(single):
-        warnings.warn(
+        warn_user(
             f"y holds a single series of class {classes[single[:1]].tolist()[0]!r} ({len(single)} such classes of "
             f"{len(classes)}), too few to choose a penalty or to calibrate probabilities by: add series, or leave the "
             "class out.",
-            UserWarning,
-            stacklevel=3,
         )

@@ -2,7 +2,6 @@
 
 # ruff: noqa: N803 - X is scikit-learn's name for the series
 
-import warnings
 from abc import ABC, abstractmethod
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from alphabet_learn.closed_form import ClosedForm
 from alphabet_learn.errors import LearnError
-from alphabet_learn.problem import Kind, Problem
+from alphabet_learn.notices import warn_user
+from alphabet_learn.problem import Doubles, Kind, Problem
 from alphabet_learn.series import Series, read_series
 from alphabet_learn.standardizing import measure_channels
 from alphabet_learn.trained import Trained
@@ -56,7 +56,7 @@ class Facade(BaseEstimator):  # type: ignore[misc]
 
     def _read_training(self, data: Any, times: Any) -> tuple[Series, dict[str, Any]]:
         """X as series to fit on; and attributes that later X are compared with, for `_remember` after a success."""
-        series = read_series(data, times=times, stacklevel=5)
+        series = read_series(data, times=times)
         blank = Facade()
         validate_data(blank, data, reset=True, skip_check_array=True, ensure_2d=False)  # the names of columns
         width = _matrix_width(data)
@@ -95,7 +95,7 @@ class Facade(BaseEstimator):  # type: ignore[misc]
                 f"times= holds {found}, but the model was fitted on {known}: pass {known} here too; dates count as "
                 "seconds."
             )
-        series = read_series(data, times=times, channels=self.channels_in_)
+        series = read_series(data, times=times, channels=self.channels_in_, deviation=_deviation(self.engine_))
         validate_data(self, data, reset=False, skip_check_array=True, ensure_2d=False)
         width = _matrix_width(data)
         # One channel and several features, or one token, are what only a matrix gives.
@@ -193,6 +193,13 @@ class Predictor(Facade, ABC):
         return self
 
 
+def _deviation(engine: ClosedForm | Trained) -> Doubles | None:
+    """The deviation (C,) of the series that an engine was fitted on; None if pruning left no view of their values."""
+    if isinstance(engine, Trained):
+        return engine.scaler.deviation
+    return next((lens.scaler.deviation for lens in engine.lenses if lens.view.kind == "values"), None)
+
+
 def check_axes(data: Any, count: int) -> None:
     """Refuse an array whose first axis is not that of the targets while another one has just as many entries."""
     shape = _shape(data)
@@ -243,11 +250,9 @@ def _warn_of_constant_channels(series: Series) -> None:
     first = int(places[0])
     found = "never observed" if np.isnan(mean[first]) else f"{mean[first]:g} in every series at all times"
     others = f" (and so are {len(places) - 1} further channels constant)" if len(places) > 1 else ""
-    warnings.warn(
+    warn_user(
         f"Channel {first} of X is {found}{others}, so nothing can be learned from it: leave it out, or check how X was "
         "read.",
-        UserWarning,
-        stacklevel=4,
     )
 
 
@@ -255,9 +260,7 @@ def _warn_of_frames(data: Any) -> None:
     """One warning for a list of pandas frames with more rows than columns, whose rows are most likely instants."""
     frame: Any = data[0] if isinstance(data, list | tuple) else None
     if hasattr(frame, "columns") and len(frame) > len(frame.columns) and len(frame) <= 10 * len(frame.columns):
-        warnings.warn(
+        warn_user(
             f"X is a list of frames, the first of {len(frame)} rows and {len(frame.columns)} columns, and rows are "
             "read as channels: if they are instants, pass [x.T for x in X].",
-            UserWarning,
-            stacklevel=4,
         )

@@ -1,9 +1,9 @@
 """The k strongest poles alone, with a head fitted anew in closed form, and what that costs.
 
-A pole's strength is the mean |contribution| to a score over the training series and over all outputs. The strongest
-are kept; ridge regression on their seven coordinates each, its penalty chosen by leave-one-out, gives the new head and
-its calibration. Banks without a kept pole are dropped; the others run as before, since their poles share a norm, and
-the head does not read what was not kept.
+A pole's strength is the mean |contribution| to a score over the training series and over all outputs, values in units
+of their deviation. The strongest are kept; ridge regression on their seven coordinates each, its penalty chosen by
+leave-one-out, gives the new head and its calibration. Banks without a kept pole are dropped; the others run as before,
+since their poles share a norm, and the head does not read what was not kept.
 
 The cost is told by leave-one-out: every series predicted by a head that is fitted to the others, once on all poles and
 once on those that are kept. Banks are not fitted anew. Those of the closed form are drawn at random, and their lifts
@@ -90,7 +90,8 @@ def prune(estimator: Any, k: int, series: Series | None = None, problem: Problem
     size = len(head.mean) // poles
     everything = _coordinates_of(live, size)
     rows = _describe_rows(lenses, everything, series)
-    strength = _measure_strength(rows, _part_of(head, everything), problem.weights, len(live))
+    in_deviations = replace(head, weights=head.weights / scale_targets(problem)[1])
+    strength = _measure_strength(rows, _part_of(in_deviations, everything), problem.weights, len(live))
     strongest = np.sort(np.argsort(-strength, kind="stable")[:k])
     columns = _coordinates_of(strongest, size)
 

@@ -14,7 +14,6 @@ Conventions, in one place:
 - A series without a single observed value is refused, unless `allow_empty`: then it is one token with nothing observed.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from alphabet_learn.arrays import Array, Counts, stack_series, within
 from alphabet_learn.clock import Doubles, Flags, first_step, merge_instants, read_clock
 from alphabet_learn.errors import LearnError
+from alphabet_learn.notices import warn_user
 
 LARGEST = 1e37  # of a value: sums and differences of a few are then finite in float32
 FEWEST_STEPS = 100  # a channel's range is at least so many times the error of its rounding
@@ -99,9 +99,9 @@ def read_series(
     *,
     times: object = None,
     channels: int | None = None,
+    deviation: Doubles | None = None,
     allow_empty: bool = False,
     dtype: DTypeLike = np.float32,
-    stacklevel: int = 3,
 ) -> Series:
     """X as Series, copied; the module's docstring says how missing values, padding, times and instants are read.
 
@@ -111,16 +111,14 @@ def read_series(
     timedelta64, which become seconds. None: a unit grid. Behind the end of a padded series they are not read.
     channels: how many the model was fitted on; others are refused. None, when fitting: any number, with a warning if
     the axes look swapped, which is so if there are more than ten channels per time step and at most 64 time steps.
+    deviation: (channels,) of the series that the model was fitted on; beside it, rounding to `dtype` is judged.
     allow_empty: whether a series may have no observed value at all.
-    stacklevel: of that warning, by `warnings.warn`.
     """
     stacked, given = stack_series(data)
-    _check_channels(
-        stacked.shape[2], stacked.shape[1], channels, a_list=isinstance(data, list | tuple), stacklevel=stacklevel
-    )
+    _check_channels(stacked.shape[2], stacked.shape[1], channels, a_list=isinstance(data, list | tuple))
     values = _as_finite(stacked, np.dtype(dtype))
-    if channels is None:
-        _check_resolution(stacked, values.dtype)
+    if channels is None or deviation is not None:
+        _check_resolution(stacked, values.dtype, np.zeros(stacked.shape[2]) if deviation is None else deviation)
     observed = ~np.isnan(values)
     lengths, empty = given, np.zeros(len(values), dtype=np.bool_)
     if not observed.all():
@@ -180,15 +178,21 @@ def _as_finite(stacked: Array, dtype: np.dtype[Any]) -> Array:
     )
 
 
-def _check_resolution(stacked: Array, dtype: np.dtype[Any]) -> None:
-    """Refuse a channel that varies, but by so little beside its level that rounding to this dtype destroys it."""
+def _check_resolution(stacked: Array, dtype: np.dtype[Any], deviation: Doubles) -> None:
+    """Refuse a channel that varies, but by so little beside its level that rounding to this dtype destroys it.
+
+    What it varies by is its range here, or its deviation (C,) elsewhere if that is more: few series of a channel may
+    well be nearly constant.
+    """
     if stacked.dtype.kind == "f" and stacked.dtype.itemsize <= dtype.itemsize:
         return
     low, high = (reduce.reduce(stacked, axis=(0, 1)).astype(np.float64) for reduce in (np.fmin, np.fmax))
     level = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):  # a channel may have no observed value
         spread = high - low
-        suspect = (spread > ROUNDING * level) & (spread < FEWEST_STEPS * np.finfo(dtype).eps * level)
+        varies = spread > ROUNDING * level
+        spread = np.fmax(spread, deviation)
+        suspect = varies & (spread < FEWEST_STEPS * np.finfo(dtype).eps * level)
     for channel in np.flatnonzero(suspect):
         exact = stacked[:, :, channel].astype(np.float64)
         lost = np.fmax.reduce(np.abs(exact - exact.astype(dtype)), axis=None)
@@ -200,15 +204,13 @@ def _check_resolution(stacked: Array, dtype: np.dtype[Any]) -> None:
             )
 
 
-def _check_channels(found: int, length: int, expected: int | None, *, a_list: bool, stacklevel: int) -> None:
+def _check_channels(found: int, length: int, expected: int | None, *, a_list: bool) -> None:
     transposed = "[x.T for x in X]" if a_list else "X.transpose(0, 2, 1)"
     if expected is None:
         if found > 10 * length and length <= 64:
-            warnings.warn(
+            warn_user(
                 f"X has {found} channels of only {length} time steps: if the axes are swapped, pass {transposed}, "
                 "since X is (n, channels, time).",
-                UserWarning,
-                stacklevel=stacklevel,
             )
     elif found != expected:
         remedy = (

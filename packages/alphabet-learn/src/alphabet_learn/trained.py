@@ -6,7 +6,6 @@ folds gave. The same seed gives the same model on any number of threads: the tim
 counts of series and tokens, and no clock is read.
 """
 
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from operator import index
@@ -21,6 +20,7 @@ from torch import Tensor
 from alphabet_learn.calibration import Calibration
 from alphabet_learn.clock import counts_tokens, median_step
 from alphabet_learn.errors import LearnError
+from alphabet_learn.notices import warn_user
 from alphabet_learn.problem import Doubles, Kind, Problem
 from alphabet_learn.series import Series
 from alphabet_learn.standardizing import Scaler, fit_scaler, measure_targets
@@ -181,11 +181,9 @@ class Trained:
         members = [best, *(member for member in further if member is not None)]
         session.end(best)
         if session.interrupted:
-            warnings.warn(
+            warn_user(
                 f"Training was interrupted: the estimator keeps the best model so far, {best.size[0]} wide with "
                 f"{best.size[1]} modes, after {best.epochs} epochs ({len(members)} of {self.ensemble} models).",
-                UserWarning,
-                stacklevel=4,
             )
         return members
 

@@ -115,21 +115,16 @@ class Plan:
 
     def training(self, rows: Tensor) -> Examples:
         """These rows, with the weights in their targets as `Weighted` reads them."""
-        part, weights = self.examples.take(rows), self.weights[rows].unsqueeze(1)
-        weights = weights / weights.mean()
-        weighted = self.kind == "classification"
-        targets = part.targets * weights if weighted else torch.cat([part.targets, weights], dim=1)
-        return Examples(part.values, targets, **part.side_inputs())
+        return self._weighted(rows, torch.float32)
 
     def validation(self, rows: Tensor) -> Examples:
-        """These rows, with targets in float64 for a loss whose last digits no number of threads changes.
+        """The same with targets in float64, for a loss whose last digits no number of threads changes."""
+        return self._weighted(rows, torch.float64)
 
-        The loop measures targets of one column per output, so weights enter where they can, in cross entropy.
-        """
-        part, weights = self.examples.take(rows), self.weights[rows].unsqueeze(1).double()
-        targets = part.targets.double()
-        if self.kind == "classification":
-            targets = targets * (weights / weights.mean())
+    def _weighted(self, rows: Tensor, dtype: torch.dtype) -> Examples:
+        part, weights = self.examples.take(rows), self.weights[rows].unsqueeze(1).to(dtype)
+        weights, targets = weights / weights.mean(), part.targets.to(dtype)
+        targets = targets * weights if self.kind == "classification" else torch.cat([targets, weights], dim=1)
         return Examples(part.values, targets, **part.side_inputs())
 
 

@@ -1,9 +1,12 @@
 """Eighteen noisy sines of three frequencies, with labels and times, as users pass them."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 
-def waves(count=18, length=12, channels=2, classes=3, seed=0):
+def waves(
+    count: int = 18, length: int = 12, channels: int = 2, classes: int = 3, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Noisy sines (n, channels, time), and which of as many frequencies each has."""
     draw = np.random.default_rng(seed)
     labels = np.arange(count) % classes
