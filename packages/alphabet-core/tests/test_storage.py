@@ -145,7 +145,7 @@ ODD_CONFIGURATIONS = {
     "huge outputs": '{"channels": 2, "width": 16, "modes": 4, "outputs": 100000000}',
     "huge hidden units": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "energy_hidden": 1000000000000000000}',
     "another width": '{"channels": 2, "width": 20, "modes": 4, "outputs": 3}',
-    "another structure": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "cascaded": false, "synthesis": false}',
+    "another structure": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "energy_hidden": 2}',
 }
 
 
