@@ -58,9 +58,13 @@ class Forger:
         for place, record in enumerate(run.records):
             self.kinds.setdefault(record["kind"], []).append(place)
 
+    def begin(self):
+        """The run itself, to be forged; records are shared until they are changed."""
+        return Forgery(copy.deepcopy(self.run.manifest), list(self.run.records), self.run.copies)
+
     def make(self):
         """One forgery: a change of the structure, or of one to three fields of different records."""
-        forged = Forgery(copy.deepcopy(self.run.manifest), list(self.run.records), self.run.copies)
+        forged = self.begin()
         if self.rng.random() < 0.25:
             self.rng.choice((self.drop, self.double, self.move, self.swap, self.insert_session, self.insert_resume,
                              self.rewrite_samples, self.copy_row, self.exchange_arms))(forged)  # fmt: skip
