@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from alphabet_audit import AuditError, evaluate, read_declarations
 from alphabet_audit.evidence.chain import MANIFEST, RECORDS, read_records
-from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeClock, SilentListener, run_fake
+from alphabet_testing.audit.fake_bench import ENVIRONMENT, Interrupting, SilentListener, run_fake
 
 KILLS = 20
 
@@ -58,19 +58,6 @@ def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     assert of(records, "resume")
     found = evaluate(tmp_path, read_declarations())
     assert (found.status, found.reasons) == ("pass", ())
-
-
-class Interrupting(FakeClock):
-    """Ctrl-C at one measurement."""
-
-    def __init__(self, at):
-        super().__init__()
-        self.at = at
-
-    def measure(self, call, repeats):
-        if self.measured == self.at:
-            raise KeyboardInterrupt
-        return super().measure(call, repeats)
 
 
 def test_an_interruption_keeps_every_finished_group(tmp_path):

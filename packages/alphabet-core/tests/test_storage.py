@@ -1,10 +1,14 @@
 import json
+import os
+import random
+from pathlib import Path
 
 import pytest
 import safetensors
 import safetensors.torch
 import torch
 from alphabet_core import VARIANTS, AlphabetError, freeze, load, save
+from alphabet_core.storage import _digest
 from alphabet_testing.models import build_model
 
 
@@ -112,3 +116,123 @@ def test_a_failed_save_keeps_the_older_file(tmp_path, monkeypatch):
         save(build_model(seed=1), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def forge(path, *, config=None, tensors=None):
+    """The file rewritten with a hash that matches."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        metadata, old = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    new = {**old, **(tensors or {})}
+    text = metadata["config"] if config is None else config
+    hashed = {**metadata, "config": text, "sha256": _digest(text, new)}
+    safetensors.torch.save_file(new, path, metadata=hashed)
+
+
+ODD_CONFIGURATIONS = {
+    "not JSON": "{",
+    "nothing": "",
+    "null": "null",
+    "a list": "[]",
+    "a number of 5,000 digits": '{"channels": ' + "9" * 5000 + "}",
+    "a hundred thousand brackets": "[" * 100_000,
+    "no sizes": "{}",
+    "a size in words": '{"channels": "two", "width": 16, "modes": 4, "outputs": 3}',
+    "a size that is true": '{"channels": true, "width": 16, "modes": 4, "outputs": 3}',
+    "a field of a list": '{"channels": [2], "width": 16, "modes": 4, "outputs": 3}',
+    "lags in a mapping": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "lags": {}}',
+    "lags in lists": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "lags": [[1], [2]]}',
+    "a huge width": '{"channels": 2, "width": 1000000000000, "modes": 4, "outputs": 3}',
+    "huge outputs": '{"channels": 2, "width": 16, "modes": 4, "outputs": 100000000}',
+    "huge hidden units": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "energy_hidden": 1000000000000000000}',
+    "another width": '{"channels": 2, "width": 20, "modes": 4, "outputs": 3}',
+    "another structure": '{"channels": 2, "width": 16, "modes": 4, "outputs": 3, "energy_hidden": 2}',
+}
+
+
+@pytest.mark.parametrize("name", ODD_CONFIGURATIONS)
+def test_an_odd_configuration_with_a_matching_hash_is_refused_in_words(name, tmp_path):
+    path = save(build_model(), tmp_path / "m.safetensors")
+    forge(path, config=ODD_CONFIGURATIONS[name])
+    with pytest.raises(AlphabetError, match=r"configuration"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.tensor(torch.nan), "not finite"),
+        (torch.tensor(-torch.inf), "not finite"),
+        (torch.tensor(1.0, dtype=torch.float16), "torch.float16"),
+        (torch.tensor(1, dtype=torch.int64), "torch.int64"),
+        (torch.tensor(1.0, dtype=torch.complex64), "torch.complex64"),
+    ],
+)
+def test_a_tensor_that_no_model_can_use_is_refused_by_load_and_save(value, message, tmp_path):
+    model = build_model()
+    path = save(model, tmp_path / "m.safetensors")
+    forge(path, tensors={"head.bias": value.expand(model.head.bias.shape).contiguous()})
+    with pytest.raises(AlphabetError, match=message):
+        load(path)
+    model.head.bias = torch.nn.Parameter(value.expand(model.head.bias.shape).clone(), requires_grad=False)
+    with pytest.raises(AlphabetError, match=message):
+        save(model, tmp_path / "other.safetensors")
+    assert [each.name for each in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def test_a_tensor_of_another_shape_with_a_matching_hash_is_refused(tmp_path):
+    path = save(build_model(), tmp_path / "m.safetensors")
+    forge(path, tensors={"head.bias": torch.zeros(9)})
+    with pytest.raises(AlphabetError, match=r"head.bias has shape \(9,\) and not"):
+        load(path)
+
+
+def test_what_is_saved_is_synced_before_it_takes_its_name(tmp_path, monkeypatch):
+    happened = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (happened.append(os.fstat(file).st_ino), fsync(file)))
+    monkeypatch.setattr(Path, "replace", lambda self, to: (happened.append("replace"), replace(self, to))[1])
+    path = save(build_model(), tmp_path / "m.safetensors")
+    assert happened == [path.stat().st_ino, "replace", tmp_path.stat().st_ino]
+
+
+def damage(content, rng):
+    """A file's bytes with some of them changed, cut out, put in, doubled or moved."""
+    content = bytearray(content)
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        place = rng.randrange(len(content)) if rng.random() < 0.5 else rng.randrange(min(len(content), 1200))
+        what = rng.randrange(6)
+        if what == 0:
+            content[place] ^= 1 << rng.randrange(8)
+        elif what == 1:
+            del content[place : place + rng.choice((1, 8, 100))]
+        elif what == 2:
+            content[place:place] = rng.randbytes(rng.choice((1, 8, 100)))
+        elif what == 3:
+            content = content[: max(place, 1)]
+        elif what == 4:
+            content[place : place + 1] = rng.choice((b"9", b"[", b"{", b'"', b"\x00", b"\xff", b"-", b"e"))
+        else:
+            content[:8] = rng.choice((0, 1, 2**20, 2**40, 2**63, 2**64 - 1)).to_bytes(8, "little")
+        if not content:
+            content = bytearray(b"\0")
+    return bytes(content)
+
+
+@pytest.mark.slow
+def test_two_thousand_damaged_files_are_refused_or_hold_the_same_model(tmp_path):
+    """No other exception, no hang, and never another model."""
+    model = build_model()
+    path = save(model, tmp_path / "m.safetensors")
+    whole, rng = path.read_bytes(), random.Random(20)
+    state = model.state_dict()
+    refused = 0
+    for _ in range(2000):
+        path.write_bytes(damage(whole, rng))
+        try:
+            again = load(path).state_dict()
+        except AlphabetError:
+            refused += 1
+            continue
+        assert again.keys() == state.keys()
+        assert all(tensor.equal(state[name]) for name, tensor in again.items())
+    assert refused > 1900

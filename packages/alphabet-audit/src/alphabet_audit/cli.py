@@ -24,6 +24,17 @@ EXIT_CODES = {PASS: 0, FAIL: 1, PARTIAL: 3}
 MISTAKE, INTERRUPTED = 2, 130
 RUNS = Path("audit-runs")
 TABLE_WIDTH = 130
+# What only parity and ledger need; an installation that judges can do without.
+MEASURING = (
+    "torch",
+    "numba",
+    "numpy",
+    "triton",
+    "alphabet_core",
+    "alphabet_baselines",
+    "alphabet_cpu",
+    "alphabet_triton",
+)
 HELP = "ALPHABET's systems audit: is a fast runtime right, and how fast is it? Every answer comes with its evidence."
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=HELP)
@@ -275,5 +286,12 @@ def main() -> None:
     try:
         app()
     except AuditError as error:
-        print(f"alphabet-audit: {escape_controls(str(error))}", file=sys.stderr)
-        sys.exit(MISTAKE)
+        message = str(error)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in MEASURING:
+            raise
+        message = f"measuring needs {error.name}: pip install alphabet-audit with its dependencies; judging needs none"
+    else:
+        return
+    print(f"alphabet-audit: {escape_controls(message)}", file=sys.stderr)
+    sys.exit(MISTAKE)

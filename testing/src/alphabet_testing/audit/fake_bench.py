@@ -62,6 +62,19 @@ class FakeClock:
         return self.now - started
 
 
+class Interrupting(FakeClock):
+    """Ctrl-C at one measurement."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at = at
+
+    def measure(self, call, repeats):
+        if self.measured == self.at:
+            raise KeyboardInterrupt
+        return super().measure(call, repeats)
+
+
 class SleepingClock(FakeClock):
     """A fake clock with which real time passes too, so that a kill hits any moment."""
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -57,8 +58,9 @@ def read_declarations(folder: Traversable | None = None) -> Declarations:
     )
 
 
+@lru_cache(maxsize=16)
 def parse_toml(content: bytes, source: str) -> dict[str, Any]:
-    """What a TOML file declares; `source` names it in errors."""
+    """What a TOML file declares, which nobody changes; `source` names it in errors."""
     if len(content) > LARGEST_FILE:
         raise AuditError(f"{source} is larger than {LARGEST_FILE:,} bytes: it is no file of declarations")
     try:

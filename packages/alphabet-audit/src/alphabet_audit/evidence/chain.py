@@ -78,15 +78,21 @@ def parse_manifest(content: bytes, source: str) -> Record:
         encode(manifest)  # what cannot be written, such as half of a surrogate pair, was not written by us
     except (ValueError, RecursionError) as error:
         raise AuditError(f"{source} is not JSON: the file was damaged or edited ({printable(error)})") from error
-    found = manifest.get("version") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        raise AuditError(f"{source} is no manifest: {printable(manifest)}")
+    require_version(manifest, source)
+    return manifest
+
+
+def require_version(manifest: Record, source: str) -> None:
+    """Raise unless a manifest is of a version that this code reads."""
+    found = manifest.get("version")
     if type(found) is not int or found not in READABLE:
         readable = " and ".join(map(str, READABLE))
         raise AuditError(
             f"{source} has version {printable(found)}; this alphabet-audit reads versions {readable}: "
             "use one that reads the other"
         )
-    assert isinstance(manifest, dict)
-    return manifest
 
 
 def refuse_constant(name: str) -> None:

@@ -13,7 +13,7 @@ from alphabet_audit.declare.designs import ALL, ALPHABET
 from alphabet_audit.declare.verdicts import FAIL, PARTIAL, PASS
 from alphabet_audit.errors import AuditError, printable
 from alphabet_audit.evidence.canonical import Record
-from alphabet_audit.evidence.chain import read_run
+from alphabet_audit.evidence.chain import MANIFEST, read_run, require_version
 from alphabet_audit.evidence.files import read_bounded
 from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
 from alphabet_audit.judge import agreement, cells, order, timing
@@ -80,6 +80,10 @@ def evaluate_records(
     manifest: Record, records: list[Record], copies: Mapping[str, bytes], declarations: Declarations
 ) -> Evaluation:
     """The verdict on a run whose files were read and whose chain holds; copies: the run's own declarations by name."""
+    try:
+        require_version(manifest, MANIFEST)
+    except AuditError as error:
+        return Evaluation(FAIL, (str(error),))
     formal = [*check_manifest_form(manifest), *check_record_forms(records, manifest["version"])]
     if formal:  # nothing can be recomputed from what is not well formed
         return Evaluation(FAIL, tuple(formal), version=manifest["version"])

@@ -1,0 +1,394 @@
+"""A generator of forgeries: a parsed run, mutated by someone who knows the format and closes the chain again.
+
+Every forgery comes with what an oracle says of it, by what was done and not by what the evaluator checks: `MUST` be
+refused because it contradicts itself, its plan or its form; `FREE`, because an honest run could say the same; or
+`UNKNOWN`.
+"""
+
+import copy
+import random
+import statistics
+from dataclasses import dataclass, field
+
+from alphabet_audit.declare.declarations import read_declarations
+from alphabet_audit.evidence.canonical import GENESIS, encode, hash_of
+from alphabet_audit.evidence.chain import identity_of
+from alphabet_audit.judge.evaluate import evaluate_records
+
+from alphabet_testing.audit.record_faults import summarize_again
+
+MUST, FREE, UNKNOWN = "must be refused", "free", "unknown"
+RULES = read_declarations().tolerances
+WORDS = ("", "x", "nan", "inf", "pass", "timed", "a\nline", "\ud800", "\x1b[2J", "<b>", "é", "0", "x" * 2000)
+ODD = (None, True, False, [], {}, [1], {"A": 1}, -1, 10**30, 10**400, 1e300, -0.5, "", "nan", "x", "\ud800", [[[]]])
+
+
+@dataclass
+class Forgery:
+    """A forged run. said: what the oracle says; done: what was done, in words."""
+
+    manifest: dict
+    records: list
+    copies: dict
+    said: str = FREE
+    done: list = field(default_factory=list)
+
+    def judge(self, declarations):
+        """The evaluator's verdict once numbers, beginning and head follow from what was done."""
+        for place, record in enumerate(self.records):
+            if record.get("index") != place:
+                self.records[place] = {**record, "index": place}
+        if self.records and self.records[0].get("kind") == "begin":
+            self.records[0] = {**self.records[0], "manifest": identity_of(self.manifest)}
+        head = hash_of(encode(self.records[-1])) if self.records else GENESIS
+        self.manifest |= {"head": head, "records": len(self.records)}
+        return evaluate_records(self.manifest, self.records, self.copies, declarations)
+
+    def note(self, said, what):
+        self.said = MUST if MUST in (said, self.said) else UNKNOWN if UNKNOWN in (said, self.said) else FREE
+        self.done.append(what)
+
+
+class Forger:
+    """Makes forgeries of one run; the same seed makes the same."""
+
+    def __init__(self, run, seed):
+        self.run, self.rng = run, random.Random(seed)
+        self.kinds = {}
+        for place, record in enumerate(run.records):
+            self.kinds.setdefault(record["kind"], []).append(place)
+
+    def begin(self):
+        """The run itself, to be forged; records are shared until they are changed."""
+        return Forgery(copy.deepcopy(self.run.manifest), list(self.run.records), self.run.copies)
+
+    def make(self):
+        """One forgery: a change of the structure, or of one to three fields of different records."""
+        forged = self.begin()
+        if self.rng.random() < 0.25:
+            self.rng.choice((self.drop, self.double, self.move, self.swap, self.insert_session, self.insert_resume,
+                             self.rewrite_samples, self.copy_row, self.exchange_arms))(forged)  # fmt: skip
+            return forged
+        kinds = self.rng.sample(sorted(self.kinds), min(self.rng.choice((1, 1, 1, 2, 3)), len(self.kinds)))
+        for kind in kinds:
+            if self.rng.random() < 0.2:
+                self.change_manifest(forged)
+            else:
+                self.change_record(forged, self.rng.choice(self.kinds[kind]))
+        return forged
+
+    def change_record(self, forged, place):
+        record = forged.records[place] = copy.deepcopy(forged.records[place])
+        before = copy.deepcopy(record)
+        path = self.change_leaf(record)
+        if same(before, record):
+            return
+        kind = before["kind"]
+        forged.note(judge_record(before, record, path, forged), f"record {place} ({kind}): {path}")
+
+    def change_manifest(self, forged):
+        before = copy.deepcopy(forged.manifest)
+        path = self.change_leaf(forged.manifest)
+        if path[0] in ("head", "records") or same(before, forged.manifest):
+            forged.manifest = before  # which closing the chain sets anyway
+            return
+        forged.note(judge_manifest(before, forged.manifest, path, forged.records), f"manifest: {path}")
+
+    def change_leaf(self, value):
+        """Change something inside a value: a leaf, a name or an entry; returns the path to it."""
+        path = []
+        while True:
+            names = list(value) if isinstance(value, dict) else list(range(len(value)))
+            if not names:
+                return [*path, "empty"]
+            name = self.rng.choice(names)
+            path.append(name)
+            inner = value[name]
+            if isinstance(inner, dict | list) and inner and self.rng.random() < 0.85:
+                value = inner
+                continue
+            self.change_entry(value, name)
+            return path
+
+    def change_entry(self, value, name):
+        rng, inner = self.rng, value[name]
+        what = rng.random()
+        if what < 0.08:
+            del value[name]
+        elif what < 0.12 and isinstance(value, dict):
+            value[rng.choice(WORDS[1:])] = inner
+        elif what < 0.16 and isinstance(value, list):
+            value.insert(name, copy.deepcopy(inner))
+        elif what < 0.45 or isinstance(inner, dict | list):
+            value[name] = copy.deepcopy(rng.choice(ODD))
+        elif isinstance(inner, bool) or inner is None:
+            value[name] = rng.choice((True, False, None, "word", 3))
+        elif isinstance(inner, int):
+            value[name] = inner + rng.choice((-1, 1, 2, 1000, -inner - 1, inner))
+        elif isinstance(inner, float):
+            value[name] = inner * rng.choice((0.5, 2.0, 1.0 + 1e-6, 1.0 - 1e-3, 1e-5, 1e5, -1.0, 0.0))
+        else:
+            value[name] = rng.choice((inner + "0", inner[:-1], inner[::-1], inner.upper(), rng.choice(WORDS)))
+
+    # Changes of the structure.
+
+    def drop(self, forged):
+        place = self.pick()
+        record = forged.records.pop(place)
+        # A later session that interrupted no row leaves no other trace: without it the run is one session shorter.
+        traceless = record["kind"] == "session" and place > 1 and forged.records[place]["kind"] != "resume"
+        forged.note(FREE if traceless else MUST, f"record {place} dropped")
+
+    def double(self, forged):
+        place = self.pick()
+        record = forged.records[place]
+        forged.records.insert(place, record)
+        harmless = record["kind"] == "session"  # which may begin twice before anything else is done
+        forged.note(FREE if harmless and self.is_between_rows(place) else MUST, f"record {place} doubled")
+
+    def move(self, forged):
+        place = self.pick()
+        record = forged.records.pop(place)
+        to = max(1, min(len(forged.records), place + self.rng.choice((-50, -3, -2, -1, 1, 2, 3, 50))))
+        forged.records.insert(to, record)
+        if to != place:
+            forged.note(UNKNOWN if record["kind"] in ("session", "resume") else MUST, f"record {place} moved to {to}")
+
+    def swap(self, forged):
+        """Two records of a kind exchange everything but their place and their key."""
+        kind = self.rng.choice([kind for kind, found in self.kinds.items() if len(found) > 1 and kind != "session"])
+        one, other = self.rng.sample(self.kinds[kind], 2)
+        first, second = forged.records[one], forged.records[other]
+        if kind == "resume":
+            return
+        kept = ("key", "index")
+        forged.records[one] = {**second, **{name: first[name] for name in kept}}
+        forged.records[other] = {**first, **{name: second[name] for name in kept}}
+        plain = [
+            {name: value for name, value in each.items() if name not in (*kept, "previous")} for each in (first, second)
+        ]
+        judged = UNKNOWN if kind in ("gate", "after", "parity", "choice") else MUST
+        if plain[0] != plain[1]:
+            forged.note(judged, f"{kind}: records {one} and {other} exchanged")
+
+    def insert_session(self, forged):
+        place = self.pick()
+        session = copy.deepcopy(next(record for record in forged.records if record["kind"] == "session"))
+        if session.get("begun"):
+            later = [r["begun"] for r in forged.records[:place] if r["kind"] == "session"]
+            session["begun"] = max([session["begun"], *later])
+        forged.records.insert(place, session)
+        due = forged.records[place + 1]["kind"]
+        if due == "resume":
+            forged.note(FREE, f"session before the resume at {place}")
+        elif self.is_between_rows(place):
+            forged.note(FREE, f"session between rows at {place}")
+        elif self.rng.random() < 0.5:
+            key = forged.records[place + 1]["key"]
+            start = next(r for r in forged.records if r["kind"] == "start" and r["key"] == key)
+            resume = {"kind": "resume", "key": key, "warmups": start["warmups"], "previous": GENESIS, "index": 0}
+            forged.records.insert(place + 1, resume)
+            forged.note(FREE, f"session and resume at {place}")
+        else:
+            forged.note(MUST, f"session without warm-ups at {place}")
+
+    def insert_resume(self, forged):
+        place = self.pick()
+        start = forged.records[self.rng.choice(self.kinds["start"])]
+        before = forged.records[place - 1]["kind"]
+        resume = {"kind": "resume", "key": start["key"], "warmups": start["warmups"], "previous": GENESIS, "index": 0}
+        forged.records.insert(place, resume)
+        forged.note(UNKNOWN if before == "session" else MUST, f"resume at {place}")
+
+    def rewrite_samples(self, forged):
+        """A row's samples rewritten within what its calibration explains, and the numbers that follow: undetectable."""
+        rows = [place for place in self.kinds["row"] if forged.records[place]["opponent"] != "alphabet"]
+        key = forged.records[self.rng.choice(rows)]["key"]
+        factor = self.rng.uniform(0.2, 5.0)
+        for place in [*self.kinds["group"], *self.kinds["row"]]:
+            record = forged.records[place]
+            if record["key"] == key:
+                record = forged.records[place] = copy.deepcopy(record)
+                if record["kind"] == "group":
+                    noise = [factor * self.rng.uniform(0.99, 1.01) for _ in range(4)]
+                    record["seconds"] = [s * n for s, n in zip(record["seconds"], noise, strict=True)]
+        summarize_again(forged, key)
+        forged.note(FREE, f"{key}: samples rewritten")
+
+    def copy_row(self, forged):
+        """All groups of a row take the samples of another row's, with the numbers that follow."""
+        one, other = (forged.records[place]["key"] for place in self.rng.sample(self.kinds["row"], 2))
+        source = [
+            forged.records[place]["seconds"] for place in self.kinds["group"] if forged.records[place]["key"] == other
+        ]
+        place_of = [place for place in self.kinds["group"] if forged.records[place]["key"] == one]
+        for place, seconds in zip(place_of, source, strict=False):
+            forged.records[place] = {**forged.records[place], "seconds": list(seconds)}
+        for place in self.kinds["row"]:
+            if forged.records[place]["key"] == one:
+                forged.records[place] = copy.deepcopy(forged.records[place])
+        if source and place_of:
+            summarize_again(forged, one)
+            forged.note(MUST, f"{one}: the samples of {other}")
+
+    def exchange_arms(self, forged):
+        """The family's samples become ALPHABET's in all groups of a row, and the ratio its inverse."""
+        rows = [place for place in self.kinds["row"] if forged.records[place]["opponent"] != "alphabet"]
+        key, letters = forged.records[self.rng.choice(rows)]["key"], {"A": "B", "B": "A"}
+        for place in [*self.kinds["group"], *self.kinds["row"]]:
+            record = forged.records[place]
+            if record["key"] == key:
+                record = forged.records[place] = copy.deepcopy(record)
+                if record["kind"] == "group":
+                    record["order"] = "".join(letters[arm] for arm in record["order"])
+        summarize_again(forged, key)
+        forged.note(MUST, f"{key}: arms exchanged")
+
+    def pick(self):
+        """The place of a record behind the beginning: of any kind as often as of any other."""
+        kind = self.rng.choice([kind for kind in self.kinds if kind != "begin"])
+        return self.rng.choice(self.kinds[kind])
+
+    def is_between_rows(self, place):
+        """Whether no row is open before the record at a place."""
+        for record in reversed(self.run.records[:place]):
+            if record["kind"] in ("start", "group", "after", "resume"):
+                return False
+            if record["kind"] in ("row", "begin", "choice", "parity"):
+                return True
+        return True
+
+
+def same(before, after):
+    """Whether two values are the same, to the type: True is not one."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(same(before[name], after[name]) for name in before)
+    if isinstance(before, list):
+        return len(before) == len(after) and all(map(same, before, after))
+    return before == after
+
+
+def is_number(value, low, high):
+    return type(value) in (int, float) and low <= value <= high
+
+
+def is_line(value, least=0):
+    return (
+        isinstance(value, str)
+        and least <= len(value) <= 1000
+        and all(c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF for c in value)
+    )
+
+
+def find(value, path):
+    """What is at a path; None where there is nothing."""
+    for name in path:
+        try:
+            value = value[name]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def judge_record(before, after, path, forged):
+    """What the oracle says of one change in one record."""
+    kind, name, new = before["kind"], path[0], find(after, path)
+    if not alike(before, after):
+        return shape_changed(kind, name, before, after)
+    if name == "previous":
+        return FREE if isinstance(new, str) and len(new) == 64 and set(new) <= set("0123456789abcdef") else MUST
+    if name == "index" or (name == "manifest" and kind == "begin"):
+        return FREE  # which closing the chain sets
+    if name == "warmups" and kind in ("start", "resume"):
+        return FREE if is_number(new, 1e-9, 86400) else MUST
+    if kind == "session":
+        return judge_session(name, new, path, forged)
+    if "readings" in path:
+        return judge_reading(find(after, path[:-1]), path[-1])
+    if kind == "choice" and "seconds" in path:
+        return judge_samples(before, after, path)
+    if kind == "start" and name == "calibration":
+        return UNKNOWN if is_number(new, 1e-9, 86400) and path[-1] == 1 else MUST
+    if kind == "parity" and name == "detail":
+        return FREE if is_line(new) else MUST
+    if kind == "choice" and path[-1] == "reason":
+        return FREE if find(before, path) and is_line(new, 1) else MUST
+    return MUST
+
+
+def alike(before, after):
+    """Whether two values have the same names, lengths and types, so that only leaves differ."""
+    if isinstance(before, dict):
+        return (
+            isinstance(after, dict) and list(before) == list(after) and all(alike(before[n], after[n]) for n in before)
+        )
+    if isinstance(before, list):
+        return isinstance(after, list) and len(before) == len(after) and all(map(alike, before, after))
+    numbers = (int, float)
+    return type(before) is type(after) or (type(before) in numbers and type(after) in numbers)
+
+
+def shape_changed(kind, name, before, after):
+    """What the oracle says where something is missing, too much, or of another type."""
+    if name in ("previous", "index"):
+        # An index that is missing or odd is set when the chain is closed; so is nothing else.
+        return FREE if name == "index" and after.keys() | {"index"} == before.keys() else MUST
+    if kind == "begin" and name == "manifest":
+        return FREE if after.keys() | {"manifest"} == before.keys() else MUST
+    if kind == "session" and name == "state":
+        return UNKNOWN
+    return UNKNOWN if kind == "parity" and not before["readings"] else MUST
+
+
+def judge_session(name, new, path, forged):
+    if name == "state":
+        return FREE if (is_number(new, 0, 1e6) if path[1] == "load" else is_line(new)) else MUST
+    return UNKNOWN if name == "begun" else MUST
+
+
+def judge_reading(reading, name):
+    """A reading by itself: its error within its limit, which follows from plain torch's own error."""
+    numbers = [reading.get(each) for each in ("error", "plain", "limit")]
+    if name in ("quantity", "rule") or not all(type(each) in (int, float) for each in numbers):
+        return MUST
+    error, plain, limit = numbers
+    rule = RULES[reading["rule"]]
+    holds = 0 <= error <= limit and 0 <= plain <= rule.ceiling and limit == max(rule.floor, rule.slack * plain)
+    return FREE if holds else MUST
+
+
+def judge_samples(before, after, path):
+    """A choice with one sample changed: by medians, written out."""
+    new = find(after, path)
+    if not is_number(new, 1e-9, 86400):
+        return MUST
+    timed = [each for each in after["candidates"] if each["seconds"]]
+    fastest = min(timed, key=lambda each: statistics.median(each["seconds"]))
+    return FREE if fastest["name"] == after["chosen"] else MUST
+
+
+def judge_manifest(before, after, path, records):
+    """What the oracle says of one change in the manifest."""
+    new = find(after, path)
+    if path[0] == "created" and isinstance(new, str):
+        return UNKNOWN
+    if path[0] != "environment" or len(path) < 3 or set(after["environment"]) != set(before["environment"]):
+        return MUST
+    section, place = path[1], path[2:]
+    if section == "system" and alike(before, after):
+        return UNKNOWN if place == ["python"] else FREE if is_line(new, 1) else MUST
+    if section == "device" and alike(before, after):
+        return {"name": FREE if is_line(new, 1) else MUST, "cores": FREE if is_number(new, 1, 1e5) else MUST}.get(
+            place[0], MUST
+        )
+    if section in ("sources", "libraries", "imports") and alike(before, after):
+        return FREE if isinstance(new, str) and len(new) == 64 and set(new) <= set("0123456789abcdef") else MUST
+    if section == "threads" and alike(before, after):
+        return FREE if (is_number(new, 1, 1e5) if place[0] != "variables" else True) else MUST
+    if section == "git" and alike(before, after) and place == ["commit"]:
+        return FREE if isinstance(new, str) and len(new) in (40, 64) and set(new) <= set("0123456789abcdef") else MUST
+    if section in ("versions", "threads", "imports"):
+        return UNKNOWN
+    return MUST
