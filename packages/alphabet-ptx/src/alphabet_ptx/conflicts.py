@@ -27,6 +27,9 @@ _TIME_BITS = _THREAD_BITS + 3
 _DEFERRED = 1 << 62
 
 
+_maximum = np.maximum.reduce  # what the method does behind two calls of Python
+
+
 class Conflict(Exception):  # noqa: N818  no mistake of anybody
     """Programs that run at once may not have done what they would have done one after another."""
 
@@ -101,12 +104,12 @@ class ConflictTracker:
         written, seen = self.written[cells], self.seen[cells]
         stamps = threads + (self.clock.stamp | _WARP if by_warp else self.clock.stamp)
         floor = self.clock.floor if self.private else 0
-        if int(written.max()) >= floor:
+        if _maximum(written) >= floor:
             self._compare(written & ~_OTHERS, stamps, threads, by_warp=by_warp)
-        repeated = int(seen.max()) >= floor
+        repeated = _maximum(seen) >= floor
         self.seen[cells] = stamps
         last = self.seen[cells]
-        if (last != stamps).any():  # several threads read one cell in this very step
+        if np.count_nonzero(last != stamps):  # several threads read one cell in this very step
             self._note_others(cells, last ^ stamps)
         if repeated:
             self._keep_earlier(cells, seen, stamps, threads)
@@ -118,9 +121,9 @@ class ConflictTracker:
         written, seen = self.written[cells], self.seen[cells]
         stamps = threads + self.clock.stamp
         floor = self.clock.floor if self.private else 0
-        if int(written.max()) >= floor:
+        if _maximum(written) >= floor:
             self._compare(written & ~_OTHERS, stamps, threads, changed)
-        if int(seen.max()) >= floor:
+        if _maximum(seen) >= floor:
             self._compare(seen, stamps, threads, changed)
         self.written[cells] = stamps
         if not self.private and ((self.written[cells] ^ stamps) >= self.size).any():

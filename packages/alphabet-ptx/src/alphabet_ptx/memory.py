@@ -135,7 +135,7 @@ class Memory:
         )
         view[places] = pieces
         lost = view[places].view(bits) != elements
-        if lost.any() and not strong:
+        if np.count_nonzero(lost) and not strong:
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
 
     def _pieces(self, where: Array, size: int) -> tuple[Array, Array]:

@@ -58,8 +58,9 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     if mode != "rn":
         return round_f32(add_directed(product, c.astype(np.float64), mode), mode)
     rounded = total.astype(np.float32)
-    border = (total.view(np.uint64) & _BORDER) == 0
-    if border.any():
+    beyond = total.view(np.uint64) & _BORDER
+    if np.count_nonzero(beyond) < beyond.size:
+        border = beyond == 0
         rounded[border] = add_to_odd(product[border], c[border].astype(np.float64)).astype(np.float32)
     return rounded
 
