@@ -228,6 +228,13 @@ def bench_cpu(session: nox.Session) -> None:
     session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)
 
 
+@nox.session(name="bench-ptx")
+def bench_ptx(session: nox.Session) -> None:
+    """alphabet-ptx: kernels in batches of programs and one by one, ratios; `-- --against TREE` another checkout's."""
+    install(session, "--editable", "packages/alphabet-ptx")
+    session.run("python", "packages/alphabet-ptx/bench/ptx_bench.py", *session.posargs)
+
+
 @nox.session
 def study(session: nox.Session) -> None:
     """The evaluation study: `nox -s study -- run` takes minutes on embedded data; arguments go to alphabet-study."""

@@ -43,6 +43,64 @@ def signature(pointers: str, kind: str = "*fp32", **rest: str) -> dict[str, str]
     return {**dict.fromkeys(pointers.split(), kind), **rest}
 
 
+def _attention(name: str, heads: int, length: int) -> Case:
+    return Case(
+        name,
+        kernels.attention_kernel,
+        {**signature("q k v", "*fp16"), **signature("out lse", T="i32", scale="fp32")},
+        {"BT": 64, "BS": 32, "D": 64},
+        (-(-length // 64), heads),
+        lambda: {
+            **{each: normal(heads, length, 64, seed=i, dtype=np.float16) for i, each in enumerate("qkv")},
+            "out": blank(heads, length, 64),
+            "lse": blank(heads, length),
+            "T": length,
+            "scale": 0.125,
+        },
+        {"stages": 3},
+    )
+
+
+def _complex_scan(name: str, programs: int) -> Case:
+    return Case(
+        name,
+        kernels.complex_scan_kernel,
+        signature("ar ai br bi hr hi", T="i32"),
+        {"M": 16, "BT": 64},
+        (programs,),
+        lambda: {
+            "ar": normal(16, scale=0.5),
+            "ai": normal(16, seed=1, scale=0.5),
+            "br": normal(programs, 16, 300, seed=2),
+            "bi": normal(programs, 16, 300, seed=3),
+            "hr": blank(programs, 16, 300),
+            "hi": blank(programs, 16, 300),
+            "T": 300,
+        },
+    )
+
+
+def _chunk_scan(name: str, heads: int, length: int) -> Case:
+    chunks = -(-length // 64)
+    return Case(
+        name,
+        kernels.chunk_scan_kernel,
+        signature("x dt decay B C states out", T="i32"),
+        {"BT": 64, "P": 64, "N": 32},
+        (chunks, heads),
+        lambda: {
+            "x": normal(heads, length, 64),
+            "dt": np.abs(normal(heads, length, seed=1)),
+            "decay": -np.abs(normal(heads, length, seed=2)),
+            "B": normal(length, 32, seed=3),
+            "C": normal(length, 32, seed=4),
+            "states": normal(heads, chunks, 32, 64, seed=5),
+            "out": blank(heads, length, 64),
+            "T": length,
+        },
+    )
+
+
 def _product(name: str, kind: str, dtype: Any, size: int, block: int, depth: int, **options: Any) -> Case:
     return Case(
         name,
@@ -135,23 +193,12 @@ CASES = [
             **dict.fromkeys("NK", 128),
         },
     ),
-    Case(
-        "attention",
-        kernels.attention_kernel,
-        {**signature("q k v", "*fp16"), **signature("out lse", T="i32", scale="fp32")},
-        {"BT": 64, "BS": 32, "D": 64},
-        (4, 4),
-        lambda: {
-            "q": normal(4, 250, 64, dtype=np.float16),
-            "k": normal(4, 250, 64, seed=1, dtype=np.float16),
-            "v": normal(4, 250, 64, seed=2, dtype=np.float16),
-            "out": blank(4, 250, 64),
-            "lse": blank(4, 250),
-            "T": 250,
-            "scale": 0.125,
-        },
-        {"stages": 3},
-    ),
+    _attention("attention", 4, 250),
+    _attention("attention, 2 programs", 1, 100),
+    _complex_scan("complex scan", 16),
+    _complex_scan("complex scan, 2 programs", 2),
+    _chunk_scan("scan of chunks", 4, 250),
+    _chunk_scan("scan of chunks, 4 programs", 2, 100),
     Case(
         "sort",
         kernels.sort_kernel,
@@ -177,22 +224,6 @@ CASES = [
         lambda: {"x": normal(16, 300, 32), "out": blank(16, 300, 32), "T": 300},
     ),
     Case(
-        "complex scan",
-        kernels.complex_scan_kernel,
-        signature("ar ai br bi hr hi", T="i32"),
-        {"M": 16, "BT": 64},
-        (16,),
-        lambda: {
-            "ar": normal(16, scale=0.5),
-            "ai": normal(16, seed=1, scale=0.5),
-            "br": normal(16, 16, 300, seed=2),
-            "bi": normal(16, 16, 300, seed=3),
-            "hr": blank(16, 16, 300),
-            "hi": blank(16, 16, 300),
-            "T": 300,
-        },
-    ),
-    Case(
         "state update",
         kernels.state_update_kernel,
         signature("state x dt A B C D out", dim="i32"),
@@ -208,23 +239,6 @@ CASES = [
             "D": normal(120, seed=6),
             "out": blank(4, 120),
             "dim": 120,
-        },
-    ),
-    Case(
-        "scan of chunks",
-        kernels.chunk_scan_kernel,
-        signature("x dt decay B C states out", T="i32"),
-        {"BT": 64, "P": 64, "N": 32},
-        (4, 4),
-        lambda: {
-            "x": normal(4, 250, 64),
-            "dt": np.abs(normal(4, 250, seed=1)),
-            "decay": -np.abs(normal(4, 250, seed=2)),
-            "B": normal(250, 32, seed=3),
-            "C": normal(250, 32, seed=4),
-            "states": normal(4, 4, 32, 64, seed=5),
-            "out": blank(4, 250, 64),
-            "T": 250,
         },
     ),
     Case(

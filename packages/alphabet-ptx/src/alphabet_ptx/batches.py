@@ -28,13 +28,9 @@ _ORDERED = {"volatile", "relaxed", "acquire", "release"}
 _UNITS = re.compile(r"wgmma|mbarrier|tensormap|cp\.async\.bulk|cp\.reduce|fence\.proxy|call\.vprintf")
 
 
-def plan_batches(program: Program, count: int, *, most: int | None = None) -> list[int]:
-    """The sizes of the batches in which `count` programs run, at most `most` in one; [] if they run one by one."""
-    size = int(np.prod(program.threads))
-    most = max(THREADS // size, 1) if most is None else most
-    if min(most, count) < 2 or size % WARP or size & (size - 1) or not communicates_never(program):
-        return []
-    fewest = -(-count // most)
+def plan_batches(count: int, size: int, *, most: int | None = None) -> list[int]:
+    """The sizes of the batches in which `count` programs of `size` threads run, at most `most` in one."""
+    fewest = -(-count // (max(THREADS // size, 1) if most is None else most))
     # A batch of another size has to be bound on its own: better a few batches more, all alike.
     batches = min(range(fewest, 2 * fewest), key=lambda number: (count % number, number))
     return [count // batches] * batches + ([count % batches] if count % batches else [])
@@ -42,7 +38,9 @@ def plan_batches(program: Program, count: int, *, most: int | None = None) -> li
 
 def communicates_never(program: Program) -> bool:
     """Whether the programs of a kernel may have nothing to do with each other, as far as its instructions say."""
-    return not program.swapped and all(_stands_alone(each, program) for each in program.instructions)
+    size = int(np.prod(program.threads))
+    whole = size % WARP == 0 and size & (size - 1) == 0  # as Triton has them, and as `conflicts` numbers them
+    return whole and not program.swapped and all(_stands_alone(each, program) for each in program.instructions)
 
 
 def _stands_alone(instruction: Instruction, program: Program) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alphabet_ptx.conflicts import ConflictTracker
 from alphabet_ptx.datatypes import Array
-from alphabet_ptx.memory import POISON, Memory
+from alphabet_ptx.memory import POISON, WIDEST, Memory
 
 
 class SharedMemory(Memory):
@@ -33,6 +34,14 @@ class SharedMemory(Memory):
     def offsets(self, addresses: Array, size: int, threads: Array, *, write: bool, edge: bool = False) -> Array:
         where = super().offsets(addresses, size, threads, write=write, edge=edge)
         return where if self.base is None else where + self.base[threads]
+
+    def load_rows(self, addresses: Array, threads: Array, pc: int) -> Array:
+        """Rows of 16 bytes as words, (rows, 4), that warps load together while programs run at once."""
+        assert isinstance(self.tracker, ConflictTracker)
+        where = self.offsets(addresses, WIDEST, threads, write=False)
+        self.tracker.read(*self.cells_of(where, WIDEST, threads), pc, by_warp=True)
+        rows = self.widest[WIDEST][where // WIDEST]
+        return np.asarray(rows.view(np.uint32).reshape(-1, 4))
 
 
 class LocalMemory(Memory):

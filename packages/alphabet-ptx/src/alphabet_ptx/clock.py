@@ -206,4 +206,4 @@ class Clock:
         """
         if stamps.max() >= self.block:
             return True
-        return self.several and bool(((stamps >= 0) & (stamps < self.began)).any())
+        return self.several and int(stamps.view(np.uint64).min()) < self.began  # where NEVER is the largest number

@@ -18,8 +18,11 @@ def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | 
     """The numbers of the warps that take part; `members` has the mask of lanes that each thread names, None all."""
     if block.threads % WARP:
         raise PtxError(f"{opcode} needs whole warps; the block has {block.size} threads")
-    if mask is None and members is None:
-        return np.arange(block.warps)
+    if members is None:
+        if mask is None:
+            return block.all_warps
+        if block.whole_warps[0] is mask:  # many steps in a row have the same one
+            return block.whole_warps[1]
     active = np.ones(block.threads, np.bool_) if mask is None else mask
     lanes = active.reshape(-1, WARP)
     expected = np.ones_like(lanes)
@@ -34,7 +37,10 @@ def active_warps(block: Block, mask: Mask | None, opcode: str, members: Array | 
             f"{opcode} under divergence: it names threads of the warp that do not reach it together",
             thread=int(np.argmax(missing.ravel())),
         )
-    return np.flatnonzero(taking_part)
+    warps = np.flatnonzero(taking_part)
+    if members is None:
+        block.whole_warps = (mask, warps)
+    return warps
 
 
 def named_lanes(block: Block, operand: Operand) -> Array | None:

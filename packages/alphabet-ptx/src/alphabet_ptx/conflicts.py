@@ -17,14 +17,17 @@ from alphabet_ptx.datatypes import WARP, Array
 NEVER = -1
 _THREAD_BITS = 31
 _THREAD = (1 << _THREAD_BITS) - 1
-_TIME_BITS = _THREAD_BITS + 2
-# Readers of a cell that still matter: one thread, threads of one warp, of one program, of several.
-_ONE, _WARP, _PROGRAM, _GRID = (level << _THREAD_BITS for level in range(4))
-_LEVELS = _GRID
+# Beside the last reader of a cell others have read it that still matter: of its warp, of its program, of other ones.
+_WARP, _PROGRAM, _GRID = (1 << bit for bit in range(_THREAD_BITS, _THREAD_BITS + 3))
+_OTHERS = _WARP | _PROGRAM | _GRID
 # In the stamps of writes these bits are free: one marks atomics.
 _BY_ATOMIC = _WARP
+_TIME_BITS = _THREAD_BITS + 3
 # The stamp of cells whose atomics are deferred, with the number of the operation.
 _DEFERRED = 1 << 62
+
+
+_maximum = np.maximum.reduce  # what the method does behind two calls of Python
 
 
 class Conflict(Exception):  # noqa: N818  no mistake of anybody
@@ -53,6 +56,7 @@ class BatchClock(Clock):
     def look_at(self, programs: Array | None) -> None:
         """Let `floor` hold for these programs, or all: accesses stamped before it are over for each of them."""
         self.looked_at = programs
+        self.stamp = self.first * self.warps * WARP + (self.time << _TIME_BITS)  # of the first thread, now
         self.floor = int((self.blocks if programs is None else self.blocks[programs]).min())
 
     def meet_block(self, programs: Array | None = None) -> None:
@@ -70,7 +74,7 @@ class BatchClock(Clock):
         self.warp[warps] = self.time << _TIME_BITS
         if self.warps == 1:
             self.blocks[warps] = self.time << _TIME_BITS
-            self.look_at(self.looked_at)
+        self.look_at(self.looked_at)
 
     def fence(self, threads: Array) -> None:
         """Fences order programs with each other; here nothing may have to be ordered."""
@@ -95,41 +99,34 @@ class ConflictTracker:
         """Forget everything, as new programs do with their shared memory."""
         self.written[:] = self.seen[:] = NEVER
 
-    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False) -> None:
-        """Note that threads read these cells."""
-        clock = self.clock
-        written = self.written[cells]
-        stamps = threads + (clock.first * self.size + (clock.time << _TIME_BITS))
-        floor = clock.floor if self.private else 0
-        if int(written.max()) >= floor:
-            self._compare(written & ~_LEVELS, stamps, threads)
-        seen = self.seen[cells]
-        levels = self._earlier(seen, stamps, threads) if int(seen.max()) >= floor else None
+    def read(self, cells: Array, threads: Array, pc: int, *, atomic: bool = False, by_warp: bool = False) -> None:
+        """Note that threads read these cells, or with `by_warp` all threads of their warps."""
+        written, seen = self.written[cells], self.seen[cells]
+        stamps = threads + (self.clock.stamp | _WARP if by_warp else self.clock.stamp)
+        floor = self.clock.floor if self.private else 0
+        if _maximum(written) >= floor:
+            self._compare(written & ~_OTHERS, stamps, threads, by_warp=by_warp)
+        repeated = _maximum(seen) >= floor
         self.seen[cells] = stamps
-        difference = (self.seen[cells] ^ stamps) & _THREAD
-        if difference.any():  # several threads read one cell in this very step
-            together = self._level(difference)
-            levels = together if levels is None else np.maximum(levels, together)
-        if levels is not None:
-            for level in (_WARP, _PROGRAM, _GRID):
-                chosen = cells[levels == level]
-                if chosen.size:
-                    self.seen[chosen] = (self.seen[chosen] & ~_LEVELS) | level
+        last = self.seen[cells]
+        if np.count_nonzero(last != stamps):  # several threads read one cell in this very step
+            self._note_others(cells, last ^ stamps)
+        if repeated:
+            self._keep_earlier(cells, seen, stamps, threads)
 
     def write(
         self, cells: Array, threads: Array, pc: int, changed: Callable[[], Array], *, atomic: bool = False
     ) -> None:
         """Note that threads write these cells; `changed` finds out where the bytes differ from what was there."""
-        clock = self.clock
         written, seen = self.written[cells], self.seen[cells]
-        stamps = threads + (clock.first * self.size + (clock.time << _TIME_BITS))
-        floor = clock.floor if self.private else 0
-        if int(written.max()) >= floor:
-            self._compare(written & ~_LEVELS, stamps, threads, changed)
-        if int(seen.max()) >= floor:
+        stamps = threads + self.clock.stamp
+        floor = self.clock.floor if self.private else 0
+        if _maximum(written) >= floor:
+            self._compare(written & ~_OTHERS, stamps, threads, changed)
+        if _maximum(seen) >= floor:
             self._compare(seen, stamps, threads, changed)
         self.written[cells] = stamps
-        if not self.private and (((self.written[cells] ^ stamps) & _THREAD) >= self.size).any():
+        if not self.private and ((self.written[cells] ^ stamps) >= self.size).any():
             raise Conflict("two programs write the same place")
 
     def clash(self, cells: Array, threads: Array, lost: Array) -> None:
@@ -140,8 +137,7 @@ class ConflictTracker:
         """Note atomics in the programs' own memory: they may race with other accesses, not with each other."""
         if not self.private:
             raise Conflict("atomics in global memory whose results are used")
-        clock = self.clock
-        stamps = threads + (clock.first * self.size + (clock.time << _TIME_BITS))
+        stamps = threads + self.clock.stamp
         written = self.written[cells]
         self._compare(np.where(written & _BY_ATOMIC, NEVER, written), stamps, threads)
         self._compare(self.seen[cells], stamps, threads)
@@ -155,10 +151,13 @@ class ConflictTracker:
             raise Conflict("a place is changed by atomics and in other ways")
         self.written[cells] = stamp
 
-    def _level(self, difference: Array) -> Array:
-        """Which readers a cell has that threads read whose numbers differ in these bits."""
-        own = np.where(difference < WARP, _WARP, _PROGRAM)
-        return np.where(difference == 0, _ONE, own if self.private else np.where(difference < self.size, own, _GRID))
+    def _note_others(self, cells: Array, differences: Array) -> None:
+        """Note that cells have been read by others than the last reader, whose number differs in these bits."""
+        for flag, least in ((_WARP, 1), (_PROGRAM, WARP), (_GRID, self.size)):
+            chosen = cells[differences >= least]
+            if not chosen.size:
+                return
+            self.seen[chosen] = self.seen[chosen] | flag
 
     def _limits(self, threads: Array, difference: Array) -> Array:
         """The stamps before which accesses are over for these threads, by the warp or by the program."""
@@ -166,34 +165,35 @@ class ConflictTracker:
         return np.where(difference < WARP, clock.warp[threads // WARP], clock.blocks[threads // self.size])
 
     def _compare(
-        self, earlier: Array, stamps: Array, threads: Array, changed: Callable[[], Array] | None = None
+        self,
+        earlier: Array,
+        stamps: Array,
+        threads: Array,
+        changed: Callable[[], Array] | None = None,
+        *,
+        by_warp: bool = False,
     ) -> None:
         """Raise Conflict if one of the earlier accesses is another program's, or may still be under way."""
-        difference = (earlier ^ stamps) & _THREAD
-        levels = earlier & _LEVELS
         there = earlier >= 0
-        if (
-            not self.private
-            and (there & ((difference >= self.size) | (levels == _GRID) | (earlier >= _DEFERRED))).any()
-        ):
-            raise Conflict("a program touches what another one has touched, and one of them writes it")
-        # The last reader may be this very thread, or of this warp, although it was not the only one.
-        apart = np.where(levels == _PROGRAM, WARP, np.where((levels == _WARP) & (difference == 0), 1, difference))
+        difference = (earlier ^ stamps) & _THREAD
+        if not self.private:
+            foreign = (difference >= self.size) | ((earlier & _GRID) != 0) | (earlier >= _DEFERRED)
+            if (there & foreign).any():
+                raise Conflict("a program touches what another one has touched, and one of them writes it")
+        # The last one may be this very thread, or of this warp, although it was not the only one.
+        apart = np.where(earlier & _PROGRAM, WARP, np.where(by_warp | (earlier & _WARP), difference | 1, difference))
         doubtful = there & (apart != 0) & (earlier >= self._limits(threads, apart))
         if doubtful.any() and (changed is None or (doubtful & changed()).any()):
             raise Conflict("threads touch one place, one of them writes it, and no barrier is between")
 
-    def _earlier(self, seen: Array, stamps: Array, threads: Array) -> Array:
-        """Which readers these cells will have, those before included if a later write may still disturb them."""
-        clock = self.clock
-        difference = (seen ^ stamps) & _THREAD
-        levels = seen & _LEVELS
+    def _keep_earlier(self, cells: Array, seen: Array, stamps: Array, threads: Array) -> None:
+        """Note earlier readers of cells that were read again, if a later write may still disturb them."""
         there = seen >= 0
-        alive = there & (seen >= clock.blocks[threads // self.size])
-        in_warp = seen >= clock.warp[threads // WARP]
-        near = np.where((difference != 0) & in_warp, _WARP, _ONE)
-        near = np.maximum(near, np.where((levels == _WARP) & ~in_warp, _ONE, levels))
-        result = np.where(alive, np.where(difference < WARP, near, np.maximum(levels, _PROGRAM)), _ONE)
-        if self.private:
-            return result
-        return np.where(there & ((difference >= self.size) | (levels == _GRID)), _GRID, result)
+        difference = (seen ^ stamps) & _THREAD
+        alive = there & (seen >= self.clock.blocks[threads // self.size])
+        in_warp = alive & (seen >= self.clock.warp[threads // WARP])
+        others = np.where(in_warp & ((difference != 0) | ((seen & _WARP) != 0)), 1, 0)
+        others = np.where(alive & ((difference >= WARP) | ((seen & _PROGRAM) != 0)), WARP, others)
+        if not self.private:
+            others = np.where(there & ((difference >= self.size) | ((seen & _GRID) != 0)), self.size, others)
+        self._note_others(cells, others)

@@ -29,23 +29,28 @@ def _copy(instruction: Instruction, block: Block) -> Step:
     locate_target, locate_origin = block.address(target), block.address(origin)
     limits = block.source(rest[0] if rest else size, "u32")
 
+    def load(addresses: Array, threads: Array, length: int = total) -> Array:
+        """The words of some threads, (threads, words)."""
+        if length % 4:
+            raise PtxError(f"{instruction.opcode} of {length} bytes is not covered", thread=int(threads[0]))
+        block.memory.check_alignment(addresses, total, threads)
+        if length == total:
+            return np.stack(block.memory.load(addresses, 4, total // 4, threads, block.pc), axis=1)
+        pieces = [block.memory.load(addresses + 4 * i, 4, 1, threads, block.pc)[0] for i in range(length // 4)]
+        return np.stack(pieces, axis=1)
+
     def step(mask: Mask | None) -> None:
         block.require(block.names(*rest), mask, "the size of a copy")
         threads, places = locate_target(mask)
         _, addresses = locate_origin(mask)
         wanted = np.minimum(limits[threads], total)
-        words = np.zeros((len(threads), total // 4), np.uint32)
-        for length in map(int, np.unique(wanted[wanted > 0])):
-            part = wanted == length
-            if length % 4:
-                raise PtxError(f"{instruction.opcode} of {length} bytes is not covered", thread=int(threads[part][0]))
-            block.memory.check_alignment(addresses[part], total, threads[part])
-            if length == total:
-                loaded = block.memory.load(addresses[part], 4, total // 4, threads[part], block.pc)
-                words[part] = np.stack(loaded, axis=1)
-                continue
-            for i in range(length // 4):
-                (words[part, i],) = block.memory.load(addresses[part] + 4 * i, 4, 1, threads[part], block.pc)
+        if (wanted == total).all():
+            words = load(addresses, threads)
+        else:
+            words = np.zeros((len(threads), total // 4), np.uint32)
+            for length in map(int, np.unique(wanted[wanted > 0])):
+                part = wanted == length
+                words[part, : length // 4] = load(addresses[part], threads[part], length)
         block.shared.check_alignment(places, total, threads)
         block.copies.issue(threads, places, words, block.pc)
 

@@ -39,12 +39,13 @@ class Report:
     """The races that an execution found, and how many instructions it took.
 
     `steps` counts instructions as blocks execute them, once for all threads that run together; `instructions` counts
-    them by opcode.
+    them by opcode. `together` is how many programs ran at once, 1 if they ran one after another (see `batches`).
     """
 
     races: list[Race]
     steps: int
     instructions: Counter[str] = field(repr=False)
+    together: int = field(default=1, compare=False)
 
 
 def execute(
@@ -75,6 +76,8 @@ def execute(
     runs one after another; the default is as many as are fast. Nothing but time depends on it.
     """
     mode = Mode(order, rounding, seed)
+    if together is not None and together < 1:
+        raise PtxError(f"together must be a number of programs, 1 or more; got {together}")
     ptx = kernel if isinstance(kernel, str) else kernel.ptx
     with without_collection():
         program = parse(ptx)
@@ -128,11 +131,12 @@ def run(
         check_shared(program.name, program.target, machine.shared)
         placed = lay_out(machine.memory, placeable)
         parameters = pack_parameters(program, values, placed, kinds)
-        sizes_of_batches = plan_batches(program, int(np.prod(sizes)), most=together) if mode.lockstep else []
-        done = _run_batches(machine, sizes, parameters, sizes_of_batches, limit, mode)
+        speculate = together != 1 and mode.lockstep and machine.stands_alone
+        done = _run_batches(machine, sizes, parameters, together, limit, mode) if speculate else None
         races: list[Race] = []
+        at_once = done.block.programs if done is not None else 1
         if done is None:
-            if sizes_of_batches:
+            if speculate:
                 lay_out(machine.memory, placeable)  # what the batches changed is dropped
             schedule = machine.schedule(1)
             schedule.launch(limit)
@@ -144,25 +148,24 @@ def run(
         for instruction, hits in zip(program.instructions, done.hits, strict=True):
             if hits:
                 instructions[instruction.opcode] += hits
-        return Report(races=races, steps=done.steps, instructions=instructions)
+        return Report(races=races, steps=done.steps, instructions=instructions, together=at_once)
 
 
 def _run_batches(
     machine: Machine,
     grid: tuple[int, int, int],
     parameters: Mapping[str, bytes],
-    batches: Sequence[int],
+    together: int | None,
     limit: int,
     mode: Mode,
 ) -> Schedule | None:
     """Run a grid in batches; returns a schedule that has counted the steps, or None if it has to run one by one."""
-    if not batches:
-        return None
+    batches = plan_batches(int(np.prod(grid)), int(np.prod(machine.program.threads)), most=together)
     schedules = {size: machine.schedule(size) for size in batches}
     first, hits = 0, [0] * len(machine.program.instructions)
     block = schedules[batches[0]].block
     clock = BatchClock(block.warps // block.programs, int(np.prod(grid)))
-    shadow = ConflictTracker(len(machine.memory.bytes) // block.cells["global"], clock, private=False)
+    shadow = ConflictTracker(len(machine.memory.bytes) // block.wide_cells["global"], clock, private=False)
     for schedule in schedules.values():
         schedule.launch(limit)
         schedule.hits = hits
@@ -175,7 +178,8 @@ def _run_batches(
             first, steps = first + size, schedules[size].steps
     except Conflict:
         return None
-    return schedules[batches[-1]]
+    schedules[batches[0]].steps = steps
+    return schedules[batches[0]]
 
 
 def _check_grid(grid: int | Sequence[int]) -> tuple[int, int, int]:

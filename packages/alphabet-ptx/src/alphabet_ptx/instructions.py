@@ -46,7 +46,7 @@ def _fence(instruction: Instruction, block: Block) -> Step:
 
     def step(mask: Mask | None) -> None:
         if wide:
-            block.clock.fence(block.all_threads if mask is None else np.flatnonzero(mask))
+            block.clock.fence(block.active(mask))
 
     return step
 

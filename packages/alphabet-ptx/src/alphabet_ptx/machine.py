@@ -18,12 +18,12 @@ from alphabet_ptx.conflicts import BatchClock, ConflictTracker
 from alphabet_ptx.datatypes import WARP, Array, Mask, size_of
 from alphabet_ptx.deferred import Deferred
 from alphabet_ptx.errors import PtxError
-from alphabet_ptx.memory import POISON, GlobalMemory, Memory
+from alphabet_ptx.memory import POISON, WIDEST, GlobalMemory, Memory
 from alphabet_ptx.modes import USUAL, Mode
 from alphabet_ptx.operands import special_registers
 from alphabet_ptx.orders import Order
 from alphabet_ptx.polls import LazyPolls, Polls
-from alphabet_ptx.program import Instruction, Program, Symbol, Variable
+from alphabet_ptx.program import Immediate, Instruction, Program, Symbol, Variable
 from alphabet_ptx.races import Race, Tracker
 from alphabet_ptx.registers import Registers
 
@@ -69,12 +69,15 @@ class Block(Registers):
         special = {name: np.tile(row, programs) for name, row in special_registers(program.threads).items()}
         super().__init__(programs * self.size, program.registers, special, {**self.memory.symbols, **symbols})
         self.warps = programs * -(-self.size // WARP)
+        self.all_warps = np.arange(self.warps)
+        self.whole_warps: tuple[Mask | None, Array] = (None, self.all_warps)  # the last mask of whole warps, and which
         self.clock = Clock(self.warps, 1)
         self.shared = SharedMemory(shared, programs, self.size)
         self.local = LocalMemory(local, self.threads)
         self.copies = PendingCopies(self.shared, programs, self.size)
         self.memories: dict[str, Memory] = {"global": self.memory, "shared": self.shared, "local": self.local}
         self.cells = {space: narrowest_access(program, space) for space in ("global", "shared")}
+        self.wide_cells = {space: narrowest_access(program, space, whole=True) for space in self.cells}
         self.pc = 0
         self.progress = 0  # how often something happened that threads may wait for, other than threads' arrival
         self.alive = np.ones(self.threads, np.bool_)
@@ -103,10 +106,10 @@ class Block(Registers):
     ) -> None:
         """Prepare for batches of a grid's programs; `shadow` is that of global memory, common to all batches."""
         self._prepare(grid, parameters, mode)
-        self.clock, cell = shadow.clock, self.cells["shared"]
+        self.clock, cell = shadow.clock, self.wide_cells["shared"]
         self.polls = LazyPolls()
         self.deferred = Deferred(self.memory, self.size)
-        self.memory.watch(shadow, self.cells["global"])
+        self.memory.watch(shadow, self.wide_cells["global"])
         self.shared.watch(ConflictTracker(len(self.shared.bytes) // cell, shadow.clock, private=True), cell)
 
     def _prepare(self, grid: tuple[int, int, int], parameters: Mapping[str, bytes], mode: Mode) -> None:
@@ -240,13 +243,20 @@ def addressed_parameters(program: Program) -> list[Variable]:
     ]
 
 
-def narrowest_access(program: Program, space: str) -> int:
-    """The bytes of the narrowest access to a memory: accesses are aligned, so cells of this size tell them apart."""
-    widths = [4]
+def narrowest_access(program: Program, space: str, *, whole: bool = False) -> int:
+    """The bytes of the narrowest access to a memory: accesses are aligned, so cells of this size tell them apart.
+
+    With `whole` an access of several elements counts as one; otherwise its elements do, which are then told apart, too.
+    """
+    widths = [WIDEST if whole else 4]
     for instruction in program.instructions:
         name, *modifiers = instruction.opcode.replace("::", ".").split(".")
         if name in ("ld", "st", "atom", "red") and space in modifiers:
-            widths.append(size_of(modifiers[-1]))
-        elif space == "global" and name == "cp" and "tensor" in modifiers:
+            count = next((int(part[1:]) for part in modifiers if part in ("v2", "v4", "v8")), 1) if whole else 1
+            widths.append(size_of(modifiers[-1]) * count)
+        elif name == "cp" and "tensor" in modifiers and space == "global":
             widths.append(1)  # the size of its elements is not written in the program
+        elif name == "cp" and whole and len(instruction.operands) > 2:
+            size = instruction.operands[2]
+            widths.append(int(size.text, 0) if isinstance(size, Immediate) else 1)
     return min(widths)

@@ -3,8 +3,10 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from threading import Lock
 
+from alphabet_ptx.batches import communicates_never
 from alphabet_ptx.machine import Block, make_memory
 from alphabet_ptx.parse import parse
 from alphabet_ptx.program import Program
@@ -34,6 +36,11 @@ class Machine:
                 block = Block(self.program, self.symbols, **sizes, memory=self.memory, programs=programs)
                 self.schedules[programs] = Schedule(block)
         return self.schedules[programs]
+
+    @cached_property
+    def stands_alone(self) -> bool:
+        """Whether the programs of a grid may have nothing to do with each other."""
+        return communicates_never(self.program)
 
     @property
     def nbytes(self) -> int:

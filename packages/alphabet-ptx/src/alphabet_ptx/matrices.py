@@ -7,6 +7,7 @@ products are exact.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from alphabet_ptx.machine import Binder, Block, Step
 from alphabet_ptx.program import Instruction, Operand
 from alphabet_ptx.rounding import decode_bf16, truncate_tf32
 from alphabet_ptx.tensorcores import add_products
+from alphabet_ptx.transfers import spread
 
 _GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
 
@@ -38,9 +40,29 @@ class Fragment:
         index[self.rows.T, self.columns.T] = np.arange(lanes * elements).reshape(lanes, elements)
         return index
 
+    def words(self, warps: int, *, down: bool = False) -> Array:
+        """The place of each word of the matrix among those of all warps, register by register: (warps, lines, words).
+
+        Words hold neighbours of a row, and lines are rows; or with `down` of a column, and lines are columns.
+        """
+        lines, along = (self.columns, self.rows) if down else (self.rows, self.columns)
+        lines, along = lines[:: self.packed], along[:: self.packed] // self.packed  # (registers, lanes)
+        index = np.zeros((int(lines.max()) + 1, int(along.max()) + 1), np.intp)
+        index[lines, along] = np.arange(len(lines))[:, None] * warps * WARP + np.arange(WARP)
+        return index + WARP * np.arange(warps)[:, None, None]
+
+    def places(self, warps: int) -> Array:
+        """For each register of each thread the place of its word among those of all matrices: (registers, threads)."""
+        words = self.words(warps)
+        places = np.empty(words.size, np.intp)
+        places[words.ravel()] = np.arange(words.size)
+        return places.reshape(-1, warps * WARP)
+
 
 # Elements in a register of 32 bits.
 _PACKED = {"f16": 2, "bf16": 2, "e4m3": 4, "e5m2": 4, "s8": 4, "u8": 4}
+# All numbers of 16 bits as float64: looking them up is faster than numpy's conversion.
+_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
 _RESULTS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
@@ -60,6 +82,13 @@ def fragments(shape: str, kind: str, result: str) -> tuple[Fragment, Fragment, F
     )
 
 
+@lru_cache(maxsize=64)
+def _indices(shape: str, kind: str, result: str, warps: int) -> tuple[Array, Array, Array, Array]:
+    """Where the words of A, B (by columns) and the accumulator are among registers, and where those of a result go."""
+    a, b, c = fragments(shape, kind, result)
+    return a.words(warps), b.words(warps, down=True), c.words(warps), c.places(warps)
+
+
 def _spread(corners: list[tuple[int, int]], rows: Array, columns: Array) -> tuple[Array, Array]:
     return (
         np.stack([rows + corner[0] for corner in corners]),
@@ -68,14 +97,14 @@ def _spread(corners: list[tuple[int, int]], rows: Array, columns: Array) -> tupl
 
 
 def values_of(registers: Array, kind: str) -> Array:
-    """The elements in registers (threads, registers) as float64, (threads, registers * packed)."""
+    """The elements in registers (..., registers) as float64, (..., registers * packed)."""
     match kind:
         case "tf32":
             elements = truncate_tf32(registers)
         case "bf16":
             elements = decode_bf16(registers.view(np.uint16))
         case "f16":
-            elements = registers.view(np.float16)
+            return _HALVES.take(registers.view(np.uint16))
         case "e4m3" | "e5m2":
             elements = decode_fp8(registers.view(np.uint8), kind)
         case "s8" | "u8":
@@ -101,26 +130,26 @@ def _multiply(instruction: Instruction, block: Block) -> Step:
     ]
     writers = [block.destination(target, register_kinds[2]) for target in operands[0]]
     names, written = block.names(*flatten(instruction.operands[1:])), block.names(*operands[0])
-    indices = [layout.index() for layout in layouts]
-
-    def gather(registers: list[Array], index: Array, part: str) -> Array:
-        elements = values_of(np.stack(registers, axis=1), part)  # (threads, elements)
-        return elements.reshape(block.warps, -1)[:, index]  # (warps, rows, columns)
+    *indices, places = _indices(shape, factors[0], result, block.warps)
 
     def step(mask: Mask | None) -> None:
-        active_warps(block, mask, instruction.opcode)
+        warps = active_warps(block, mask, instruction.opcode)
         unknown, cause = None, ""
         if block.unknown_in(names, mask) is not None:
-            unknown, cause = _unknown_results(block, operands[1:], layouts, indices), block.explain(names)
+            unknown, cause = _unknown_results(block, operands[1:], layouts), block.explain(names)
         a, b, c = (
-            gather(registers, index, part)
+            values_of(np.concatenate(registers).take(index if mask is None else index[warps]), part)
             for registers, index, part in zip(sources, indices, (*factors, result), strict=True)
-        )
-        product = round_sum(sum_products(a, b, c, factors[0], result, block), result, saturates=saturates)
-        elements = product[:, layouts[2].rows, layouts[2].columns].swapaxes(1, 2)  # (warps, lanes, elements)
-        words = np.ascontiguousarray(elements).reshape(block.threads, -1).view(DTYPES[register_kinds[2]])
-        for i, write in enumerate(writers):
-            write(words[:, i], mask)
+        )  # (warps, lines, elements)
+        total = sum_products(a, b.swapaxes(1, 2), c, factors[0], result, block)
+        product = round_sum(total, result, saturates=saturates)
+        if mask is not None:
+            everyone = np.zeros((block.warps, *product.shape[1:]), product.dtype)
+            everyone[warps] = product
+            product = everyone
+        words = product.view(DTYPES[register_kinds[2]]).take(places)  # (registers, threads)
+        for word, write in zip(words, writers, strict=True):
+            write(word, mask)
         for i, name in enumerate(written):
             if unknown is None:
                 block.mark_written(name, mask)
@@ -147,16 +176,14 @@ def round_sum(total: Array, result: str, *, saturates: bool) -> Array:
     return total.astype(_RESULTS[result])
 
 
-def _unknown_results(
-    block: Block, operands: list[list[Operand]], layouts: tuple[Fragment, ...], indices: list[Array]
-) -> Array:
+def _unknown_results(block: Block, operands: list[list[Operand]], layouts: tuple[Fragment, ...]) -> Array:
     """The elements of a product that are unknown, (warps, rows, columns): if any element that they sum up is."""
     parts = []
-    for registers, layout, index in zip(operands, layouts, indices, strict=True):
+    for registers, layout in zip(operands, layouts, strict=True):
         masks = [block.unknown_in(block.names(register), None) for register in registers]
         filled = [np.zeros(block.threads, np.bool_) if mask is None else mask for mask in masks]
         elements = np.repeat(np.stack(filled, axis=1), layout.packed, axis=1)
-        parts.append(elements.reshape(block.warps, -1)[:, index])
+        parts.append(elements.reshape(block.warps, -1)[:, layout.index()])
     a, b, c = parts
     return np.asarray(a.any(axis=2, keepdims=True) | b.any(axis=1, keepdims=True) | c)
 
@@ -176,21 +203,24 @@ def _load_matrices(instruction: Instruction, block: Block) -> Step:
     lane = np.arange(WARP)
 
     def step(mask: Mask | None) -> None:
-        warps = active_warps(block, mask, instruction.opcode)
+        active_warps(block, mask, instruction.opcode)
         threads, addresses = locate(mask)
         rows = addresses.reshape(-1, WARP)
-        given = rows[:, : 8 * count].ravel()
-        block.shared.check_alignment(given, 16, threads.reshape(-1, WARP)[:, : 8 * count].ravel())
-        for i, write in enumerate(writers):
-            # Each lane receives four bytes of a row; the rows' addresses come from other lanes.
-            places = rows[:, 8 * i + lane // 4] + 4 * (lane % 4)
-            (words,) = block.shared.load(places.ravel(), 4, 1, threads, block.pc)
-            if transposed:
-                elements = words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2)
-                words = np.ascontiguousarray(elements).view(np.uint32).ravel()
-            value = np.zeros((block.warps, WARP), np.uint32)
-            value[warps] = words.reshape(-1, WARP)
-            write(value.ravel(), mask)
+        given, givers = (part.reshape(-1, WARP)[:, : 8 * count].ravel() for part in (addresses, threads))
+        block.shared.check_alignment(given, 16, givers)
+        # Each lane receives four bytes of a row of each matrix; the rows' addresses come from other lanes.
+        if block.deferred is not None:
+            found = block.shared.load_rows(given, givers, block.pc)  # the same words, whoever receives them
+            words = np.ascontiguousarray(found.reshape(-1, count, WARP).swapaxes(0, 1)).ravel()
+        else:
+            lanes = 8 * np.arange(count)[:, None] + lane // 4  # (matrices, lanes)
+            places = rows[:, lanes].swapaxes(0, 1) + 4 * (lane % 4)  # (matrices, warps, lanes)
+            (words,) = block.shared.load(places.ravel(), 4, 1, np.tile(threads, count), block.pc)
+        if transposed:
+            elements = words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2)
+            words = np.ascontiguousarray(elements).view(np.uint32)
+        for write, word in zip(writers, words.reshape(count, -1), strict=True):
+            write(spread(word, threads, block.threads), mask)
         for name in written:
             block.mark_written(name, mask)
 

@@ -23,6 +23,7 @@ GUARD_BYTES = 256
 ORIGIN = 1 << 60
 # Arrays keep the alignment that they have in the caller's memory, up to the widest access.
 ALIGNMENT = 16
+WIDEST = 16
 
 
 class Memory:
@@ -35,6 +36,8 @@ class Memory:
         self.size = size
         self.bytes = np.full(-(-size // 16) * 16, POISON, np.uint8)
         self.views = {width: self.bytes.view(unsigned(width)) for width in (1, 2, 4, 8)}
+        # Numpy's widest elements; their parts are only moved, never computed with.
+        self.widest = {**self.views, WIDEST: self.bytes.view(np.complex128)}
         self.tracker: Shadow | None = None
         self.cell = 1
         self.unknown: Array | None = None  # bytes that have no value; None if all of them have one
@@ -104,32 +107,44 @@ class Memory:
         where = self.offsets(addresses, width * count, threads, write=False, edge=edge)
         if self.tracker is not None:
             self.tracker.read(*self.cells_of(where, width * count, threads), pc, atomic=strong)
-        first = where // width
-        view = self.views[width]
-        return [view[first + i if i else first] for i in range(count)]
+        if count == 1:
+            return [self.views[width][where // width]]
+        view, places = self._pieces(where, width * count)
+        rows = view[places].view(unsigned(width)).reshape(-1, count)
+        return [rows[:, i] for i in range(count)]
 
     def store(
         self, addresses: Array, width: int, values: Sequence[Array], threads: Array, pc: int, *, strong: bool = False
     ) -> None:
         """Store neighbouring elements of `width` bytes for each thread; `values` has one array per element."""
-        count = len(values)
+        count, bits = len(values), unsigned(width)
         where = self.offsets(addresses, width * count, threads, write=True)
-        view = self.views[width]
-        places, elements = where // width, np.asarray(values[0]).view(unsigned(width))
+        view, places = self._pieces(where, width * count)
+        elements = np.asarray(values[0]).view(bits)
         if count > 1:
-            places = (places[:, None] + np.arange(count)).ravel()
-            elements = np.stack([np.asarray(value).view(unsigned(width)) for value in values], axis=1).ravel()
+            elements = np.stack([np.asarray(value).view(bits) for value in values], axis=1).ravel()
+        pieces = elements.view(view.dtype)
         if self.unknown is not None:
             self.unknown[where[:, None] + np.arange(width * count)] = False
         if self.tracker is None:
-            view[places] = elements
+            view[places] = pieces
             return
         cells, owners = self.cells_of(where, width * count, threads)
-        self.tracker.write(cells, owners, pc, lambda: self._by_cell(view[places] != elements, width), atomic=strong)
-        view[places] = elements
-        lost = view[places] != elements
-        if lost.any() and not strong:
+        self.tracker.write(
+            cells, owners, pc, lambda: self._by_cell(view[places].view(bits) != elements, width), atomic=strong
+        )
+        view[places] = pieces
+        lost = view[places].view(bits) != elements
+        if np.count_nonzero(lost) and not strong:
             self.tracker.clash(cells, owners, self._by_cell(lost, width))
+
+    def _pieces(self, where: Array, size: int) -> tuple[Array, Array]:
+        """The view of memory in which accesses of `size` bytes are few elements, and the places of these."""
+        width = min(size, WIDEST)
+        places = where // width
+        if size > width:
+            places = (places[:, None] + np.arange(size // width)).ravel()
+        return self.widest[width], places
 
     def unknown_at(self, addresses: Array, size: int, threads: Array) -> Array | None:
         """Which bytes of an access have no value (threads, size), or None if all of them have one."""
@@ -148,12 +163,15 @@ class Memory:
     def cells_of(self, where: Array, size: int, threads: Array) -> tuple[Array, Array]:
         """The cells of an access, and for each the thread that accesses it."""
         count = size // self.cell
-        if count == 1:
+        if count <= 1:
             return where // self.cell, threads
         cells = (where // self.cell)[:, None] + np.arange(count)
         return cells.ravel(), np.repeat(threads, count)
 
     def _by_cell(self, elements: Array, width: int) -> Array:
+        """For each cell whether this holds in one of its elements, which are `width` bytes wide."""
+        if width < self.cell:
+            return np.asarray(elements.reshape(-1, self.cell // width).any(axis=1))
         return np.repeat(elements, width // self.cell)
 
     def note_atomic(self, where: Array, width: int, threads: Array, pc: int) -> None:

@@ -40,6 +40,7 @@ class Registers(Knowledge):
         self.special = special
         self.symbols = symbols
         self.constants: dict[tuple[str, str], Array] = {}
+        self._last: tuple[Mask | None, Array] = (None, self.all_threads)
 
     def register(self, operand: Operand) -> str:
         """The name of an operand; raises PtxError unless it is a declared register."""
@@ -121,9 +122,18 @@ class Registers(Knowledge):
             self.require(names, mask, "an address")
             if mask is None:
                 return self.all_threads, base.astype(np.int64) + offset
-            return np.flatnonzero(mask), base[mask].astype(np.int64) + offset
+            threads = self.active(mask)
+            return threads, base[threads].astype(np.int64) + offset
 
         return locate
+
+    def active(self, mask: Mask | None) -> Array:
+        """The numbers of the active threads."""
+        if mask is None:
+            return self.all_threads
+        if self._last[0] is not mask:  # many steps in a row have the same one
+            self._last = (mask, np.flatnonzero(mask))
+        return self._last[1]
 
     def names(self, *operands: Operand) -> list[str]:
         """The names of those operands that are registers and not special ones."""

@@ -53,11 +53,16 @@ def round_f32(value: Array, mode: str) -> Array:
 
 def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     """Fused product and sum of float32: a * b + c, rounded once."""
-    product = a.astype(np.float64) * b
+    product = np.multiply(a, b, dtype=np.float64)
     total = product + c
-    if mode != "rn" or ((total.view(np.uint64) & _BORDER) == 0).any():
+    if mode != "rn":
         return round_f32(add_directed(product, c.astype(np.float64), mode), mode)
-    return total.astype(np.float32)
+    rounded = total.astype(np.float32)
+    beyond = total.view(np.uint64) & _BORDER
+    if np.count_nonzero(beyond) < beyond.size:
+        border = beyond == 0
+        rounded[border] = add_to_odd(product[border], c[border].astype(np.float64)).astype(np.float32)
+    return rounded
 
 
 def fma_f16(a: Array, b: Array, c: Array) -> Array:

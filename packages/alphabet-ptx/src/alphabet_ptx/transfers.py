@@ -147,7 +147,7 @@ def _store(instruction: Instruction, block: Block) -> Step:
 
     def step(mask: Mask | None) -> None:
         threads, addresses = locate(mask)
-        values = [source if mask is None else source[mask] for source in sources]
+        values = [source if mask is None else source[threads] for source in sources]
         if any(block.unknown[name] is not None for name in everything):
             if memory.name == "global":
                 block.require(everything, mask, "a value stored to global memory", size=width)
