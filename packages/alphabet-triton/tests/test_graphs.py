@@ -207,6 +207,15 @@ def test_replays_ask_the_device_for_nothing(graphs):
         trainer.step(values, torch.tensor([3, 0]), **masks)
 
 
+def test_a_step_fills_no_zeros_that_nobody_reads(graphs):
+    trainer = TritonTrainer(make_model(*SIZES))
+    trainer.step(make_batch(2, 20, 2)[0], torch.tensor([2, 0]))
+    (graph,) = graphs
+    filled = [(node.name, place.layout[1]) for node in graph.nodes for place in node.results if "zero" in node.name]
+    assert filled
+    assert [shape for _, shape in filled if len(shape) > 2] == [], filled
+
+
 @pytest.mark.parametrize("microbatch", [1, 2])
 def test_parts_of_a_batch_begin_anywhere_and_run_the_kernels_that_are_compiled_ahead(microbatch):
     sizes = (3, 16, 4, 3)

@@ -1,6 +1,7 @@
 """A training step as launches and recordings: order, buffers, cache keys. Nothing here runs a kernel."""
 
 import contextlib
+import sys
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from alphabet_triton.ops.reader.launch import launch_reader_backward
 from alphabet_triton.ops.scan.launch import launch_scan_backward
 from alphabet_triton.weights import BankWeights, Weights
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
 STEP = [
@@ -259,6 +261,43 @@ def test_a_step_asks_the_device_for_nothing_while_it_is_recorded(masks):
     assert len(trainer._recordings) == 1
     with NoHost(), pytest.raises(AssertionError, match="asks the device"):
         bool(values.isnan().any())
+
+
+def count_host_work(call):
+    """How many functions a call enters, Python's and C's, and how many operators of torch's it runs."""
+    functions, operators = [], []
+
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            operators.append(function)
+            return function(*args, **(kwargs or {}))
+
+    call()
+    sys.setprofile(lambda frame, event, argument: functions.append(event) if event.endswith("call") else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    with Operators():
+        call()
+    return len(functions), len(operators)
+
+
+def test_the_host_does_little_per_replay():
+    """Budgets of calls, not of time. Before views and reasons were kept: 221 and 710 functions, 10 and 71 operators."""
+
+    def forget(run, changed):
+        return lambda: None
+
+    runtime = TritonRuntime(make_model(C, D, M, K), device=RecordingDevice(), capture=forget)
+    _, trainer = make_trainer(forget)
+    values, targets = make_batch(B, T, C)[0], torch.arange(B)
+    functions, operators = count_host_work(lambda: runtime(values))
+    assert functions <= 200
+    assert operators <= 3
+    functions, operators = count_host_work(lambda: trainer.step(values, targets))
+    assert functions <= 450
+    assert operators <= 4
 
 
 def test_masks_are_part_of_a_recordings_key():

@@ -11,6 +11,7 @@ from alphabet_core.fused import run_eagerly
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.configurations import list_inference, list_training
+from alphabet_triton.dispatch import memory_fallback_reason
 from alphabet_triton.graphs import GraphCapture
 from alphabet_triton.launching import RecordingDevice
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -137,12 +138,12 @@ def test_a_model_that_moved_after_it_was_recorded_is_recorded_anew_or_refused(wh
 
 
 def test_a_model_on_two_devices_is_not_fused():
-    model = make_model()
-    runtime = TritonRuntime(model, device=RecordingDevice())
     mode = FakeTensorMode()
-    bias = torch.nn.Parameter(FakeTensor(mode, torch.empty(5, device="meta"), torch.device("cpu", 1)))
-    model.head.bias = bias
-    assert runtime.fallback_reason() == "the model is on cpu and on cpu:1; move it to one device with .to(device)"
+    here, there = (FakeTensor(mode, torch.empty(5, device="meta"), torch.device("cuda", index)) for index in (0, 1))
+    assert memory_fallback_reason([here, here]) is None
+    assert memory_fallback_reason([here, there]) == (
+        "the model is on cuda:0 and on cuda:1; move it to one device with .to(device)"
+    )
 
 
 def test_a_model_made_in_inference_mode_is_not_fused():

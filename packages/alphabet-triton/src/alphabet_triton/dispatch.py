@@ -11,6 +11,7 @@ from alphabet_core.fused import (
 from torch import Tensor, nn
 
 from alphabet_triton.launching import Device
+from alphabet_triton.watching import ModelWatch
 
 MOST_OUTPUTS = 65_535
 
@@ -19,6 +20,8 @@ class TritonDispatch(FusedDispatch):
     """Runs an `alphabet` by this package's kernels where they apply, and by the reference elsewhere."""
 
     _device: Device
+    _watch: ModelWatch | None = None
+    _lasting_reason: str | None = None
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
@@ -26,16 +29,23 @@ class TritonDispatch(FusedDispatch):
 
     def _lasting_fallback_reason(self) -> str | None:
         """Why the reference runs every call of this model on this device, or None."""
+        if self._watch is None or not self._watch.unchanged():
+            self._lasting_reason = self._look_for_reason()
+            modules = list_modules(self.alphabet)
+            self._watch = ModelWatch(modules, list_tensors(modules))
+        return self._lasting_reason
+
+    def _look_for_reason(self) -> str | None:
         model, home = self.alphabet, self.alphabet.project.weight.device
         reason = self._device.unavailable_reason(home) or model_fallback_reason(model, home.type)
         if reason is None and model.config.outputs > MOST_OUTPUTS:
             reason = f"outputs are {model.config.outputs}; the head's grid has room for {MOST_OUTPUTS}"
         if reason is None:
-            reason = _memory_fallback_reason(list_tensors(list_modules(model)))
+            reason = memory_fallback_reason(list_tensors(list_modules(model)))
         return reason
 
 
-def _memory_fallback_reason(tensors: list[Tensor]) -> str | None:
+def memory_fallback_reason(tensors: list[Tensor]) -> str | None:
     """Why kernels cannot work on a model's tensors where they lie, or None."""
     for tensor in tensors:
         if tensor.device != tensors[0].device:

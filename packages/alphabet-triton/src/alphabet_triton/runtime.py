@@ -2,7 +2,7 @@
 
 import torch
 from alphabet_core import Alphabet, read_sequence, value_checks
-from alphabet_core.fused import Capture, FusedRuntime, list_modules, list_tensors, run_eagerly
+from alphabet_core.fused import Capture, FusedRuntime, run_eagerly
 from torch import Tensor
 
 from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
@@ -10,6 +10,7 @@ from alphabet_triton.graphs import GraphCapture, refuse_inside_capture
 from alphabet_triton.inputs import Inputs, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings, lasting
+from alphabet_triton.watching import ModelWatch
 from alphabet_triton.weights import Weights, copy_weights, list_weights, read_weights
 
 
@@ -33,7 +34,8 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         self._graphs = GraphCapture()
         self._weights: Weights | None = None
         self._recordings = Recordings()
-        self._versions: list[tuple[int, int]] = []
+        self._folded: ModelWatch | None = None
+        self._versions: list[int] = []
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
@@ -54,7 +56,7 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
 
     def refresh(self) -> None:
         """Read the parameters again at the next call."""
-        self._versions = []
+        self._folded = None
 
     def _read(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Inputs:
         model = self.model
@@ -83,8 +85,10 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
 
     def _follow_parameters(self) -> None:
         """If a parameter or buffer has changed, fold the model again into the tensors that recordings read."""
-        versions = [(tensor.data_ptr(), tensor._version) for tensor in list_tensors(list_modules(self.model))]
-        if versions == self._versions:
+        watch = self._watch
+        assert watch is not None  # dispatch has looked at the model
+        versions = watch.versions()
+        if watch is self._folded and versions == self._versions:
             return
         with lasting(), torch.no_grad():
             weights = read_weights(self.model)
@@ -93,4 +97,4 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
                 self._recordings.clear()
             else:
                 copy_weights(self._weights, weights)
-        self._versions = versions
+        self._folded, self._versions = watch, versions

@@ -9,9 +9,8 @@ from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence
 from alphabet_core.fused import (
     AdamWSettings,
     Capture,
+    Frame,
     FusedTrainer,
-    list_modules,
-    list_tensors,
     read_adamw_settings,
     run_eagerly,
 )
@@ -22,6 +21,7 @@ from alphabet_triton.graphs import GraphCapture, refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings
+from alphabet_triton.watching import ModelWatch
 
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW
@@ -55,7 +55,10 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         self._graphs = GraphCapture()
         self._adamw: FusedAdamW | None = None
         self._recordings = Recordings()
-        self._addresses: list[tuple[int, bool]] = []
+        self._recorded: ModelWatch | None = None
+        self._framed: ModelWatch | None = None
+        self._frames: list[Frame] = []
+        self._trained: list[bool] = []
         self._zero_tangents: list[tuple[int, int]] = []
         self._recording = False
 
@@ -172,7 +175,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
                 loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
         assert self._adamw is not None
-        tensors = list_tensors(list_modules(self.alphabet))
+        tensors = self._watched().tensors
         capture = self._capture or (self._graphs if loss.is_cuda else run_eagerly)
         replay = capture(run, [*tensors, *self._adamw.changed, loss])
         return Recording(inputs, targets, loss, (*tensors, *self._adamw.tensors), replay)
@@ -181,11 +184,23 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory."""
         from alphabet_triton.fused_adamw import FusedAdamW  # which imports triton
 
-        addresses = [(t.data_ptr(), t.requires_grad) for t in list_tensors(list_modules(self.alphabet))]
-        if self._adamw is None or addresses != self._addresses:
-            self._adamw, self._addresses = FusedAdamW(self.parameters), addresses
+        watch = self._watched()
+        trained = [parameter.requires_grad for parameter in self.parameters]
+        if self._adamw is None or watch is not self._recorded or trained != self._trained:
+            self._adamw, self._recorded, self._trained = FusedAdamW(self.parameters), watch, trained
             self._recordings.clear()
         return self._adamw.prepare(self.optimizer, settings, float(self.recipe.clip_norm))
+
+    def trainable_frames(self) -> list[Frame]:
+        """The frames that the model's constraint moves back onto their manifold."""
+        if self._watch is None or self._watch is not self._framed:
+            self._framed, self._frames = self._watch, super().trainable_frames()
+        return self._frames
+
+    def _watched(self) -> ModelWatch:
+        """The watch over the model, which dispatch renews whenever something is not where it was."""
+        assert self._watch is not None
+        return self._watch
 
     def _all_train(self, values: Tensor) -> bool:
         """Whether all parameters ask for gradients, and the values do not."""
@@ -200,7 +215,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """Whether all tangents are zero; the device is asked only after something other than a step wrote to them."""
         versions = self._tangent_versions()
         if versions != self._zero_tangents and not self._recording:
-            if any(bool(frame.tangent.any()) for frame in self.trainable_frames()):
+            if any(bool(tangent.any()) for tangent in self._tangents()):
                 return False
             self._zero_tangents = versions
         return True
@@ -214,4 +229,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             self._recording = False
 
     def _tangent_versions(self) -> list[tuple[int, int]]:
-        return [(frame.tangent.data_ptr(), frame.tangent._version) for frame in self.trainable_frames()]
+        return [(tangent.data_ptr(), tangent._version) for tangent in self._tangents()]
+
+    def _tangents(self) -> list[Tensor]:
+        return [frame.tangent for frame in self.trainable_frames()]

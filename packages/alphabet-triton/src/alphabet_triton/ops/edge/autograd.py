@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from alphabet_triton.ops.edge.launch import launch_edge, launch_edge_backward
-from alphabet_triton.ops.registering import operator
+from alphabet_triton.ops.registering import gradient_of, operator
 
 
 @operator("edge")
@@ -27,10 +27,14 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     _, scale, _, pre = output
     ctx.save_for_backward(values, valid, project, taps, matrix, pre, scale)
     ctx.mark_non_differentiable(pre)
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_lifted: Tensor, d_scale: Tensor, d_drive: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(
+    ctx: Any, d_lifted: Tensor | None, d_scale: Tensor | None, d_drive: Tensor | None, _: None
+) -> tuple[Tensor | None, ...]:
     values, valid, project, taps, matrix, pre, scale = ctx.saved_tensors
+    batch, _width, stride = pre.shape
     d_values, d_project, d_taps, d_bias, d_matrix = edge_backward(
         values=values,
         valid=valid,
@@ -39,9 +43,9 @@ def _backward(ctx: Any, d_lifted: Tensor, d_scale: Tensor, d_drive: Tensor, _: T
         matrix=matrix,
         pre=pre,
         scale=scale,
-        d_lifted=d_lifted.contiguous(),
-        d_scale=d_scale.contiguous(),
-        d_drive=d_drive.contiguous(),
+        d_lifted=gradient_of(d_lifted, *pre.shape, like=pre),
+        d_scale=gradient_of(d_scale, *scale.shape, like=pre),
+        d_drive=gradient_of(d_drive, batch, len(matrix), stride, like=pre),
     )
     return d_values, None, d_project, d_taps, d_bias, d_matrix
 

@@ -7,7 +7,7 @@ from alphabet_core.fused import TANGENT_SCALE
 from torch import Tensor
 
 from alphabet_triton.ops.fold.launch import launch_fold, launch_fold_backward
-from alphabet_triton.ops.registering import operator
+from alphabet_triton.ops.registering import gradient_of, operator
 
 fold = operator("fold")(launch_fold)
 fold_backward = operator("fold_backward")(launch_fold_backward)
@@ -15,10 +15,15 @@ fold_backward = operator("fold_backward")(launch_fold_backward)
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ARG001  torch names it
     ctx.save_for_backward(*inputs)
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_matrix: Tensor, d_transition: Tensor) -> tuple[Tensor, ...]:
-    found: tuple[Tensor, ...] = fold_backward(*ctx.saved_tensors, d_matrix.contiguous(), d_transition.contiguous())
+def _backward(ctx: Any, d_matrix: Tensor | None, d_transition: Tensor | None) -> tuple[Tensor, ...]:
+    frame = ctx.saved_tensors[0]
+    width, rows = frame.shape
+    d_matrix = gradient_of(d_matrix, rows, width, like=frame)
+    d_transition = gradient_of(d_transition, rows, like=frame)
+    found: tuple[Tensor, ...] = fold_backward(*ctx.saved_tensors, d_matrix, d_transition)
     return found
 
 

@@ -21,9 +21,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     *given, _ = inputs
     ctx.save_for_backward(*given, output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_logits: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, d_logits: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+    if d_logits is None:
+        return (None,) * 5
     d_sums, d_sums_2, d_weight, d_bias = head_backward(*ctx.saved_tensors, d_logits.contiguous())
     return d_sums, d_sums_2, None, d_weight, d_bias
 

@@ -46,9 +46,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     *features, _, matrix, transition, ctx.length = inputs
     ctx.save_for_backward(*features, matrix, transition, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_sums: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, d_sums: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    if d_sums is None:
+        return (None,) * 11
     lifted, scale, states, valid, synthesis, through, taps, matrix, transition, pre, scale_2, states_2 = (
         ctx.saved_tensors
     )
