@@ -29,9 +29,11 @@ TEST_TOOLS = [
 # Workers that share the tests, each with one thread for torch; times are measured in `bench` sessions only.
 IN_PARALLEL = ["-n", "auto", "--maxprocesses=8", "--dist=worksteal", "--benchmark-disable"]
 ONE_THREAD = {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
-# Sources of mamba-ssm and causal-conv1d without their CUDA extensions.
+# Sources of mamba-ssm, causal-conv1d and flash-attn without their CUDA extensions.
 WITHOUT_CUDA = {
-    f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
+    f"{name}_{what}": "TRUE"
+    for name in ("MAMBA", "CAUSAL_CONV1D", "FLASH_ATTENTION")
+    for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
 }
 INTERPRETED = "packages/alphabet-triton/tests/interpreted"  # a process that interprets kernels must not compile any
 
