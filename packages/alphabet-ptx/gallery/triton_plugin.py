@@ -2,7 +2,7 @@
 
 Of each test function at most three parametrizations run: the first, the middle one and the last. A line is written to
 the log when a test starts and one when it ends, so that `run.py` knows which test took the process down, and what is
-left after an interruption.
+left after an interruption. The option `--ptx-arch` is that of alphabet-ptx's own plugin.
 """
 
 import json
@@ -29,7 +29,6 @@ class TimeLimitError(BaseException):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ptx-log", type=Path, required=True, help="file that a line is appended to per start and end")
-    parser.addoption("--ptx-arch", default="sm_89", help="the architecture that kernels are compiled for")
     parser.addoption("--ptx-seconds", type=int, default=240, help="how long one test may take")
 
 
