@@ -196,7 +196,10 @@ def gpu_static(session: nox.Session, triton: str) -> None:
 
 @nox.session(name="ptx-gallery", reuse_venv=True)
 def ptx_gallery(session: nox.Session) -> None:
-    """Others' Triton launchers on alphabet-ptx, half an hour; resumes. `-- --triton-tests FOLDER` adds Triton's."""
+    """Others' Triton launchers on alphabet-ptx, half an hour; resumes. `-- --triton-tests FOLDER` adds Triton's own.
+
+    Without arguments faults that are planted in Liger's kernels run first.
+    """
     folder = ROOT / "packages" / "alphabet-ptx" / "gallery"
     install(
         session, "--editable", "packages/alphabet-ptx", "torch", "einops", "packaging", "pytest", "setuptools", "scipy"
@@ -205,6 +208,8 @@ def ptx_gallery(session: nox.Session) -> None:
     session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
     session.env.pop("PIP_CONSTRAINT")
     session.install("--quiet", "--no-build-isolation", "--no-deps", *pins, env=WITHOUT_CUDA)
+    if not session.posargs:
+        session.run("pytest", "-q", "packages/alphabet-ptx/tests/test_planted.py", env={"OMP_NUM_THREADS": "1"})
     session.run("python", str(folder / "run.py"), *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import tables
+from modules import MODULES, find_digest
 from notes import CAUSES, KNOWN_RACES, REFUSALS, explain
 from review import GROUPS
 from triton_tests import FILES
+from triton_tests import find_digest as find_tests_digest
 
 HEAD = """# alphabet-ptx on other people's kernels
 
@@ -34,7 +36,15 @@ def write_page(path: Path) -> None:
     cases, tests = tables.read(tables.HERE / "gallery.csv"), tables.read(tables.HERE / "triton_tests.csv")
     parts = [HEAD.format(arch="sm_89", fp32=FP32, tf32=TF32, bf16=BF16)]
     if cases:
-        parts += ["## Launchers", *summarize(cases), "", *compare_with_review(cases), "", *detail(cases)]
+        parts += [
+            "## Launchers",
+            *tell_age(cases, {find_digest(module) for module in MODULES}),
+            *summarize(cases),
+            "",
+            *compare_with_review(cases),
+            "",
+            *detail(cases),
+        ]
         parts += [*list_faults(cases), *list_races(cases)]
     if tests:
         parts += ["", "## Triton's own tests", *summarize_tests(tests)]
@@ -57,6 +67,12 @@ def group(rows: Iterable[dict[str, str]], key: str) -> dict[str, list[dict[str, 
     for row in rows:
         groups.setdefault(row[key], []).append(row)
     return groups
+
+
+def tell_age(rows: list[dict[str, str]], digests: set[str]) -> list[str]:
+    """How many rows are older than the code, if any are."""
+    old = sum(row["digest"] not in digests for row in rows)
+    return ["", f"{old} of these {len(rows)} rows are older than the package as it is now."] if old else []
 
 
 def good(row: dict[str, str]) -> bool:
@@ -144,6 +160,7 @@ def summarize_tests(tests: list[dict[str, str]]) -> list[str]:
     missing = [name for name in (file.rpartition("/")[2].partition("::")[0] for file in FILES) if name not in ran]
     if missing:
         lines.append(f"Not run yet: {', '.join(missing)}.")
+    lines += tell_age(tests, {find_tests_digest()})
     lines += head("file", "passed", "failed", "of these ours", "skipped", "left out")
     files: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
