@@ -99,6 +99,25 @@ def test_an_unknown_instruction_is_named_with_its_line():
         strange_kernel[(1,)](torch.zeros(1, dtype=torch.int32))
 
 
+def test_a_kernel_for_another_backend_is_refused():
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = ASTSource(copy_kernel, signature, constexprs={"BLOCK": 4})
+    with ptx_device():
+        compiled = triton.compile(source, target=GPUTarget("hip", "gfx942", 64))
+        with pytest.raises(PtxError, match="kernel copy_kernel was compiled for hip; this device runs PTX"):
+            compiled[(1, 1, 1)](torch.zeros(4), torch.zeros(4), 4)
+
+
+def test_an_interpreter_is_no_device(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(PtxError, match="TRITON_INTERPRET is set, so kernels would be interpreted"), ptx_device():
+        pass
+    monkeypatch.delenv("TRITON_INTERPRET")
+
+
 def test_compiling_ahead_launches_nothing():
     with ptx_device() as device:
         compiled = copy_kernel.warmup(torch.float32, torch.float32, 4, BLOCK=4, grid=(1,))
@@ -127,6 +146,30 @@ def test_an_autotuner_whose_hook_raises():
             kernel[(1,)](torch.zeros(4), torch.zeros(4), 4)
         assert not device.dry
         assert kernel.cache == {}
+
+
+class OwnTuner(triton.runtime.Autotuner):
+    """A tuner as packages write them: its own `run`, which takes times by `_bench` and keeps what it found."""
+
+    def run(self, *arguments, **options):
+        self.nargs = dict(zip(self.arg_names, arguments, strict=False))
+        self.times = [self._bench(*arguments, config=config, **options)[0] for config in self.configs]
+        best = self.configs[self.times.index(min(self.times))]
+        return self.fn.run(*arguments, **options, **best.all_kwargs())
+
+
+def test_a_tuner_of_a_package():
+    tuned = tuned_copy([(4, 64, None), (8, 1, None), (4, 1, None)], do_bench=fail)
+    own = OwnTuner(tuned.fn, tuned.arg_names, tuned.configs, ["n"], None, None, do_bench=fail)
+    for _ in range(2):
+        with ptx_device() as device:
+            out = torch.zeros(4)
+            own[(1,)](torch.arange(4.0), out, 4)
+            own[(1,)](torch.arange(4.0), out, 4)
+            assert own.times == [float("inf"), 1.0, float("inf")]  # 64 warps are more than a block can have
+            assert out.tolist() == [0.0, 1.0, 2.0, 3.0]
+            assert len(device.report) == 2
+    assert own._do_bench is fail
 
 
 def test_an_autotuner_of_which_nothing_fits():
@@ -249,6 +292,34 @@ def test_what_is_asked_of_torch_by_name_or_number():
         assert event.query()
         with pytest.raises(PtxError, match="cuda:1 was asked for; inside a ptx_device block there is one device"):
             torch.zeros(1, device="cuda:1")
+
+
+class Doubled(torch.autograd.Function):
+    """Twice its argument; asks for a device in both directions."""
+
+    @staticmethod
+    def forward(_, x):
+        assert x.is_cuda
+        return launch(x * 2, torch.empty_like(x))
+
+    @staticmethod
+    def backward(_, gradient):
+        assert gradient.is_cuda
+        return launch(gradient * 2, torch.empty(4, device="cuda"))
+
+
+@pytest.mark.parametrize("way", ["method", "backward", "grad"])
+def test_a_backward_pass_sees_the_device(way):
+    with ptx_device() as device:
+        x = torch.ones(4, requires_grad=True)
+        out = Doubled.apply(x)
+        if way == "method":
+            out.sum().backward()
+        elif way == "backward":
+            torch.autograd.backward([out], [torch.ones(4)])
+        found = torch.autograd.grad(out, x, torch.ones(4))[0] if way == "grad" else x.grad
+        assert found.tolist() == [2.0] * 4
+        assert len(device.report) == 2
 
 
 def test_a_default_device_that_was_set_inside_is_the_cpu_outside():

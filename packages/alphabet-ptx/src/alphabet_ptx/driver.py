@@ -26,6 +26,7 @@ from alphabet_ptx.torch_cuda import answer_as_cuda
 
 ARCHITECTURES = (80, 86, 87, 89, 90)
 AUTOTUNE = ("first", "all")
+BOUNDS = ("view", "storage")
 
 
 class PtxDevice:
@@ -33,28 +34,35 @@ class PtxDevice:
 
     report: every launch. strict: races raise. limit: steps after which a launch counts as endless. autotune: "first"
     takes the first configuration that compiles and fits, "all" executes every one, and then takes the first. rerun: a
-    launch with races is repeated in other orders, to see whether they matter. mode: order and rounding.
+    launch with races is repeated in other orders, to see whether they matter. bounds: a tensor that is a view has the
+    bounds of the "view", or of its "storage", as on a GPU. mode: order and rounding.
     """
 
-    def __init__(self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, mode: Mode) -> None:
+    def __init__(
+        self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, bounds: str, mode: Mode
+    ) -> None:
         found = re.fullmatch(r"sm_(\d+)a?", arch)
         if found is None or int(found[1]) not in ARCHITECTURES:
             known = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
             raise PtxError(f"arch must be one of {known}; got {arch!r}")
         if autotune not in AUTOTUNE:
             raise PtxError(f"autotune must be one of {', '.join(AUTOTUNE)}; got {autotune!r}")
+        if bounds not in BOUNDS:
+            raise PtxError(f"bounds must be one of {', '.join(BOUNDS)}; got {bounds!r}")
         self.arch = arch
         self.capability = int(found[1])
         self.strict = strict
         self.limit = limit
         self.autotune = autotune
         self.rerun = rerun
+        self.bounds = bounds
         self.mode = mode
         self.report = DeviceReport()
         self.addresses = Addresses()
         self.open = True  # its block has not ended
         self.dry = False  # launches are compiled but not executed
         self.tuned = False  # the autotuner that is running has found a configuration
+        self.tuned_for: Any = None  # the arguments for which it is looking for one
         self.tuning: dict[int, Any] = {}
         self.properties = {
             "max_shared_mem": SHARED_MEMORY[self.capability],
@@ -78,6 +86,7 @@ def ptx_device(
     limit: int = STEP_LIMIT,
     autotune: str = "first",
     rerun: bool = True,
+    bounds: str = "view",
     order: str | int = "ascending",
     rounding: str = "ideal",
     seed: int = 0,
@@ -87,8 +96,9 @@ def ptx_device(
     strict, limit, order, rounding and seed are those of `execute`; the others those of `PtxDevice`.
     """
     mode = Mode(order, rounding, seed)
-    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, mode=mode)
-    import_triton()
+    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, bounds=bounds, mode=mode)
+    if import_triton().knobs.runtime.interpret:
+        raise PtxError("TRITON_INTERPRET is set, so kernels would be interpreted, not compiled; unset it")
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
@@ -97,6 +107,7 @@ def ptx_device(
         # The attribute itself: asking for the active driver would look for a GPU.
         stack.enter_context(patch.object(driver, "_active", make_driver(device)))
         stack.enter_context(patch.object(Autotuner, "run", tune_apart(Autotuner.run)))
+        stack.enter_context(patch.object(Autotuner, "_bench", try_apart(Autotuner._bench)))
         stack.enter_context(answer_as_cuda(device))
         yield device
 
@@ -179,7 +190,7 @@ def make_driver(device: PtxDevice) -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
-            return torch.device("cpu")
+            return torch.device("cuda", 0)  # as the tensors of the block say
 
         def get_device_interface(self) -> Any:
             import torch
@@ -235,20 +246,37 @@ def try_configuration(device: PtxDevice, call: Callable[[], object], quantiles: 
 
 
 def tune_apart(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Autotuner.run, with results kept for this device, and with its own way to choose in place of any other."""
+    """Autotuner.run, with results kept for this device."""
 
     def run_apart(self: Any, *arguments: object, **options: object) -> Any:
         from triton.runtime import driver
 
-        device = driver.active.device
-        kept = {name: self.__dict__.get(name) for name in ("cache", "cache_results", "_do_bench")}
-        self.__dict__.pop("do_bench", None)  # a cached property
-        self.cache = device.tuning.setdefault(id(self), {})
-        self.cache_results, self._do_bench, device.tuned = False, driver.active.get_benchmarker(), False
+        kept = self.cache, self.cache_results
+        self.cache, self.cache_results = driver.active.device.tuning.setdefault(id(self), {}), False
         try:
             return run(self, *arguments, **options)
         finally:
-            self.__dict__.update(kept)
-            self.__dict__.pop("do_bench", None)
+            self.cache, self.cache_results = kept
 
     return run_apart
+
+
+def try_apart(bench: Callable[..., Any]) -> Callable[..., Any]:
+    """Autotuner._bench, which a class of a package may call by itself, with this device's way to choose."""
+
+    def bench_apart(self: Any, *arguments: object, **options: object) -> Any:
+        from triton.runtime import driver
+
+        device = driver.active.device
+        if device.tuned_for is not self.nargs:  # another launch
+            device.tuned_for, device.tuned = self.nargs, False
+        kept = self._do_bench
+        self._do_bench = driver.active.get_benchmarker()
+        self.__dict__.pop("do_bench", None)  # a cached property
+        try:
+            return bench(self, *arguments, **options)
+        finally:
+            self._do_bench = kept
+            self.__dict__.pop("do_bench", None)
+
+    return bench_apart

@@ -78,6 +78,10 @@ class Launcher:
             values, kinds = self._bind(arguments)
             arrays = {name: as_bytes(name, value) for name, value in values.items() if kinds[name].startswith("*")}
             arrays |= device.addresses.reach(list_tables(kinds, values, arrays))
+            if device.bounds == "storage":
+                arrays |= {
+                    f"the storage of {name}": view_storage(values[name]) for name in list(arrays) if name in values
+                }
             scratch = self._allocate_scratch(grid, stream)  # kept until the launch has ended
             if scratch is not None:
                 arrays[SCRATCH] = as_bytes(SCRATCH, scratch)
@@ -172,9 +176,7 @@ def as_bytes(name: str, value: Any) -> Array | None:
     """The bytes behind a tensor, from its first element to its last; they are the tensor's own, not a copy."""
     if value is None:
         return None
-    if isinstance(value, Mapped):
-        value = value.descriptor.base
-    tensor = getattr(value, "base", value) if not hasattr(value, "untyped_storage") else value  # triton.reinterpret
+    tensor = find_tensor(value)
     if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
         raise PtxError(f"argument {name} must be a tensor on the CPU; got {type(value).__name__}")
     place = tensor.untyped_storage().device.type
@@ -183,3 +185,18 @@ def as_bytes(name: str, value: Any) -> Array | None:
     reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     count = tensor.element_size() * (1 + reach) if tensor.numel() else 0
     return view_bytes(tensor.data_ptr(), count)
+
+
+def find_tensor(value: Any) -> Any:
+    """The tensor behind an argument: behind a descriptor, or what `triton.reinterpret` made."""
+    if isinstance(value, Mapped):
+        value = value.descriptor.base
+    return value if hasattr(value, "untyped_storage") else getattr(value, "base", value)
+
+
+def view_storage(value: Any) -> Array | None:
+    """The bytes of all memory that an argument is a part of."""
+    if value is None:
+        return None
+    storage = find_tensor(value).untyped_storage()
+    return view_bytes(storage.data_ptr(), storage.nbytes())

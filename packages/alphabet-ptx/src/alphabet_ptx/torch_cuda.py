@@ -6,7 +6,7 @@ of `torch.cuda` is in `cuda_answers`, and is there for as long.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from alphabet_ptx.errors import PtxError
 if TYPE_CHECKING:
     from alphabet_ptx.driver import PtxDevice
 
+RUN_BACKWARD = "_engine_run_backward"
 CUDA = re.compile(r"cuda(:\d+)?")
 
 
@@ -32,11 +33,14 @@ def answer_as_cuda(device: "PtxDevice") -> Iterator[None]:
         return
     from torch.utils._device import DeviceContext
 
-    begin, make_context = Thread.run, DeviceContext.__init__
+    make_context = DeviceContext.__init__
 
-    def run_in_mode(thread: Thread) -> None:
-        with make_mode(device) if device.open else ExitStack():
-            begin(thread)
+    def in_mode(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **options: Any) -> Any:
+            with make_mode(device):
+                return call(*args, **options)
+
+        return run
 
     with ExitStack() as stack:
         stack.enter_context(patch.multiple(torch.cuda, **list_answers(device)))
@@ -45,7 +49,10 @@ def answer_as_cuda(device: "PtxDevice") -> Iterator[None]:
         stack.enter_context(
             patch.object(DeviceContext, "__init__", lambda self, place: make_context(self, redirect(place)))
         )
-        stack.enter_context(patch.object(Thread, "run", run_in_mode))
+        stack.enter_context(patch.object(Thread, "run", in_mode(Thread.run)))
+        # The mode rests while torch runs a function, and a backward pass runs functions of the user's.
+        for place in (torch.autograd, torch.autograd.graph):
+            stack.enter_context(patch.object(place, RUN_BACKWARD, in_mode(getattr(place, RUN_BACKWARD))))
         stack.enter_context(make_mode(device))
         yield
 
