@@ -46,3 +46,11 @@ def test_alphabets_fits_ran_on_the_fused_path(campaign):
     with Store.read(campaign) as store:
         paths = {record.outcome.path for record in store.records() if record.job.key.family == "alphabet"}
     assert paths == {"fused"}
+
+
+def test_the_table_of_initial_values_is_made_from_its_fits():
+    script = ROOT / "packages" / "alphabet-study" / "bench" / "initial_values.py"
+    command = [sys.executable, str(script), str(ROOT / "study" / "initial-values.csv"), "--table"]
+    table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert table.strip() in (DOCS / "initial-values.md").read_text()
+    assert "38 fits each" in table

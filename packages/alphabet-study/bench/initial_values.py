@@ -3,12 +3,13 @@
     python packages/alphabet-study/bench/initial_values.py OUT.csv --data ROOT --start torch --start adapted --seed 7
 
 One line per task, start and seed at (64, 16), recipe B, the protocol's own folds and early stopping. Lines that OUT.csv
-has already are not computed again, so a run can be interrupted and goes on.
+has already are not computed again, so a run can be interrupted and goes on. `--table` shows what OUT.csv has.
 """
 
 import argparse
 import csv
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,30 @@ def compare(task: Task, folds: Folds, start: str, seed: int) -> tuple[float, flo
     return score, fitted.validation_loss, fitted.best_epoch, fitted.epochs
 
 
+def tabulate(rows: list[dict[str, str]]) -> str:
+    """A Markdown table of the starts, paired by task and seed with the first; only of what every start has."""
+    found = {(row["start"], row["task"], row["seed"]): row for row in rows}
+    starts = list(dict.fromkeys(row["start"] for row in rows))
+    pairs = [pair for pair in dict.fromkeys((row["task"], row["seed"]) for row in rows)
+             if all((start, *pair) in found for start in starts)]  # fmt: skip
+    lines = [
+        f"| start, {len(pairs)} fits each | accuracy | difference | loss | difference | better : worse |",
+        "|---|---|---|---|---|---|",
+    ]
+    columns = ("balanced_accuracy", "validation_loss")
+    first = {name: [float(found[(starts[0], *pair)][name]) for pair in pairs] for name in columns}
+    for start in starts:
+        cells, losses = [start], []
+        for name in columns:
+            values = [float(found[(start, *pair)][name]) for pair in pairs]
+            losses = [value - other for value, other in zip(values, first[name], strict=True)]
+            cells += [f"{statistics.mean(values):.3f}", f"{statistics.mean(losses):+.3f}" if start != starts[0] else ""]
+        better, worse = sum(loss < 0 for loss in losses), sum(loss > 0 for loss in losses)
+        cells.append(f"{better} : {worse}" if start != starts[0] else "")
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("  ", " "))
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Append the missing lines to OUT.csv, smallest tasks first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -118,7 +143,12 @@ def main() -> None:
     parser.add_argument("--task", action="append", help="by default every UCR and UEA task that is there")
     parser.add_argument("--start", action="append", choices=list(STARTS))
     parser.add_argument("--seed", action="append", type=int)
+    parser.add_argument("--table", action="store_true", help="show what OUT has, and compute nothing")
     options = parser.parse_args()
+    if options.table:
+        with options.out.open(newline="") as file:
+            print(tabulate(list(csv.DictReader(file))))
+        return
     root = find_root(options.data)
     tasks = [task for task in TASKS.values() if task.reader == "ucr" and is_available(task, root)]
     if options.task:
