@@ -227,6 +227,22 @@ def runtime_ledger(session: nox.Session) -> None:
     session.run("alphabet-audit", "ledger", *session.posargs)
 
 
+@nox.session
+def forge(session: nox.Session) -> None:
+    """100,000 generated forgeries of the ledger's evidence, minutes; none that contradicts itself may pass."""
+    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "pytest-xdist")
+    chosen = session.posargs or ["packages/alphabet-audit/tests/test_forgeries.py"]
+    session.run("pytest", *IN_PARALLEL, *chosen, env={**ONE_THREAD, "ALPHABET_FORGERIES": "100000"})
+
+
+@nox.session
+def kills(session: nox.Session) -> None:
+    """1,000 SIGKILLs at random moments of ledgers on a fake bench, nothing lost or doubled; minutes."""
+    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "pytest-xdist")
+    chosen = session.posargs or ["packages/alphabet-audit/tests/test_ledger.py", "-k", "kills"]
+    session.run("pytest", *IN_PARALLEL, *chosen, env={**ONE_THREAD, "ALPHABET_KILLS": "1000"})
+
+
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
     """alphabet-cpu against the nine families, exploratory; `-- --row same-width --eager` takes about a minute."""

@@ -1,11 +1,15 @@
 """The real bench at a tiny design: arms that agree are timed, executions are chosen, and the evaluator agrees."""
 
+import gc
 import math
+import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 from alphabet_audit import evaluate, read_declarations
 from alphabet_audit.declare.designs import Row
+from alphabet_audit.declare.quantities import after_quantities
 from alphabet_audit.evidence.chain import RECORDS, read_records
 from alphabet_audit.evidence.environment_form import FRESH_KERNELS
 from alphabet_audit.evidence.store import Evidence
@@ -19,9 +23,11 @@ from alphabet_audit.measure.ledger import Ledger
 from alphabet_audit.measure.manifest import make_manifest
 from alphabet_audit.protocol.execution_choice import ExecutionChoice
 from alphabet_audit.protocol.plan import Plan
+from alphabet_audit.protocol.readings import judge
 from alphabet_baselines import FAMILIES
+from alphabet_core import TrainingStep
 from alphabet_testing.audit.broken_runtimes import make_broken
-from alphabet_testing.audit.fake_bench import FakeClock, SilentListener, skip_sync
+from alphabet_testing.audit.fake_bench import FakeBench, FakeClock, SilentListener, run_fake, skip_sync
 from alphabet_testing.audit.tiny_designs import FastForward, write_tiny_declarations
 
 
@@ -130,6 +136,98 @@ def test_recording_leaves_no_trace_in_model_and_optimizer(tiny, phase):
     plain = bench.family_arm(Row(design, "cnn1d", phase), Execution("conv1d", "eager", run_eagerly))
     plain.check()
     assert torch.equal(recorded.call(), plain.call())  # and of the second
+
+
+class Replay:
+    """As a CUDA graph: it repeats what it recorded by address, and keeps nothing of it alive."""
+
+    def __init__(self, run, changed):
+        run()
+
+    def __call__(self):
+        """Nothing, since there is no device; whoever calls it finds the result where it was recorded."""
+
+
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_a_recording_keeps_alive_all_that_it_addresses(tiny, phase, monkeypatch):
+    """Review of the GPU code, A2: gradients, averages and the batch were freed under the graph."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    made = []
+    monkeypatch.setattr(
+        "alphabet_audit.measure.executions.TrainingStep", lambda m: made.append(TrainingStep(m)) or made[-1]
+    )
+    arm = bench.family_arm(
+        Row(design, "cnn1d", phase), Execution("conv1d", "graph", lambda *given: run_graph(*given, capture=Replay))
+    )
+    addressed = [*arm.model.parameters(), *arm.batch]
+    for step in made:
+        addressed += [tensor for state in step.optimizer.state.values() for tensor in state.values()]
+        addressed += [parameter.grad for parameter in step.parameters]
+    assert len(made) == (phase == "step")
+    watched = [weakref.ref(tensor) for tensor in addressed]
+    call = arm.call
+    made.clear()
+    del arm, addressed
+    if phase == "step":
+        del step
+    gc.collect()
+    assert all(each() is not None for each in watched)
+    assert isinstance(call(), torch.Tensor)
+    del call
+    gc.collect()
+    assert any(each() is None for each in watched)  # and nothing else keeps it
+
+
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_the_very_arm_that_is_timed_is_checked_before_and_after_its_groups(tiny, phase):
+    """Review of the GPU code, A3: a fresh runtime was checked, so an arm could be wrong and pass."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.alphabet_arm(Row(design, "alphabet", phase))
+    assert judge(arm.check()) == "pass"
+    for _ in range(20):
+        arm.call()
+    assert judge(arm.recheck()) == "pass"
+    readings = {reading.quantity: reading for reading in arm.recheck()}
+    assert readings.keys() == after_quantities(Row(design, "alphabet", phase)).keys()
+
+    def wrong():
+        result = arm.call()
+        if phase == "step":  # the loss is right, the step is not
+            with torch.no_grad():
+                next(arm.model.parameters()).add_(1e-2)
+            return result
+        return result + 1e-4
+
+    spoiled = replace(arm, call=wrong)
+    assert judge(spoiled.recheck()) == "fail"
+    assert judge(spoiled.check()) == "fail"
+
+
+def test_a_family_that_goes_wrong_while_it_is_timed_is_found_out(tiny):
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+    for _ in range(5):
+        arm.call()
+    assert judge(arm.recheck()) == "pass"
+    assert {reading.quantity for reading in arm.recheck()} == {"family: loss", "family: gradient"}
+    spoiled = replace(arm, call=lambda: arm.call() * 1.01)
+    assert judge(spoiled.recheck()) == "fail"
+
+
+def test_an_arm_that_disagrees_after_its_groups_has_no_ratio(tmp_path):
+    class Decaying(FakeBench):
+        def prepare(self, row, execution):
+            found = super().prepare(row, execution)
+            wrong = tuple(replace(reading, error=1.0) for reading in found.after)
+            return replace(found, after=wrong) if row.key == "same-width 32/512/64 gru step" else found
+
+    declarations = run_fake(tmp_path, "same-width", bench=Decaying)
+    reasons = evaluate(tmp_path, declarations).reasons
+    assert any("an arm disagrees with its reference after it was timed" in reason for reason in reasons), reasons
+    assert any(reason.startswith("after the groups of same-width 32/512/64 gru step: fails") for reason in reasons)
 
 
 def test_an_alphabet_that_answers_by_the_reference_is_not_timed(tiny):

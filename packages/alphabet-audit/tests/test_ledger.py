@@ -14,7 +14,9 @@ from alphabet_audit import AuditError, evaluate, read_declarations
 from alphabet_audit.evidence.chain import MANIFEST, RECORDS, read_records
 from alphabet_testing.audit.fake_bench import ENVIRONMENT, Interrupting, SilentListener, run_fake
 
-KILLS = 20
+KILLS = 40  # of each run
+# `nox -s kills` kills 1,000 times, in runs of 40.
+RUNS = -(-int(os.environ.get("ALPHABET_KILLS", str(KILLS))) // KILLS)
 
 
 def read(folder):
@@ -45,9 +47,10 @@ def kill_at_work(folder, records, delay):
 
 
 @pytest.mark.slow
-def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
+@pytest.mark.parametrize("number", range(RUNS))
+def test_forty_kills_lose_nothing_and_double_nothing(number, tmp_path):
     """SIGKILL at random moments; the same command resumes until it is done."""
-    moments = random.Random(6)
+    moments = random.Random(6 + number)
     for _ in range(KILLS):  # of some 2,100 records, so that the run outlasts all kills on a busy machine too
         kill_at_work(tmp_path, moments.randint(1, 11), moments.uniform(0.0, 0.02))
     run_fake(tmp_path)

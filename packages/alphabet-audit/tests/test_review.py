@@ -192,6 +192,21 @@ def test_point_7_a_script_in_every_string_becomes_no_markup(part):
     assert not {"script", "img", "onerror"} & tags.found
 
 
+def test_point_7_a_script_in_the_design_of_a_null_row_becomes_no_markup(part):
+    """As it was found: the picture of the noise wrote it as it stood."""
+    run = read_run(part, FILES)
+    for record in run.records:
+        if record["kind"] == "row" and record["opponent"] == "alphabet":
+            record["design"] += SCRIPT
+    run.write(part)
+    command("report", part)
+    page = (part / "report.html").read_text()
+    tags = Tags()
+    tags.feed(page)
+    assert "&lt;script&gt;alert" in page[page.index('aria-label="noise"') :]
+    assert not {"script", "img", "onerror"} & tags.found
+
+
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_point_8_a_link_under_a_drafts_name_is_not_written_through(name, part, tmp_path):
     victim = tmp_path / "victim"

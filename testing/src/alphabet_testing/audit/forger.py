@@ -143,8 +143,8 @@ class Forger:
         place = self.pick()
         record = forged.records[place]
         forged.records.insert(place, record)
-        harmless = record["kind"] == "session"  # which may begin twice before anything else is done
-        forged.note(FREE if harmless and self.is_between_rows(place) else MUST, f"record {place} doubled")
+        # A session may begin twice before anything else is done.
+        forged.note(FREE if record["kind"] == "session" else MUST, f"record {place} doubled")
 
     def move(self, forged):
         place = self.pick()
@@ -179,8 +179,8 @@ class Forger:
             session["begun"] = max([session["begun"], *later])
         forged.records.insert(place, session)
         due = forged.records[place + 1]["kind"]
-        if due == "resume":
-            forged.note(FREE, f"session before the resume at {place}")
+        if due in ("resume", "session"):
+            forged.note(FREE, f"session before the {due} at {place}")
         elif self.is_between_rows(place):
             forged.note(FREE, f"session between rows at {place}")
         elif self.rng.random() < 0.5:
