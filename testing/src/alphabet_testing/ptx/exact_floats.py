@@ -62,8 +62,10 @@ def divide(kind, a, b):
 
 
 def divide_fast(kind, a, b):
-    """`div.approx`, a times 1 / b, which is zero for divisors beyond 2**126 (PTX ISA, 9.7.3.8)."""
-    return a * math.copysign(0.0, b) if 2.0**126 < abs(b) < math.inf else divide(kind, a, b)
+    """a times 1 / b, which is zero beyond 2**126."""
+    if finite(b) and abs(b) > 2.0**126:
+        return math.copysign(0.0, a) * math.copysign(1, b) if finite(a) else math.nan
+    return divide(kind, a, b)
 
 
 def square_root(kind, a):
