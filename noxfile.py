@@ -29,9 +29,11 @@ TEST_TOOLS = [
 # Workers that share the tests, each with one thread for torch; times are measured in `bench` sessions only.
 IN_PARALLEL = ["-n", "auto", "--maxprocesses=8", "--dist=worksteal", "--benchmark-disable"]
 ONE_THREAD = {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
-# Sources of mamba-ssm and causal-conv1d without their CUDA extensions.
+# Sources of mamba-ssm, causal-conv1d and flash-attn without their CUDA extensions.
 WITHOUT_CUDA = {
-    f"{name}_{what}": "TRUE" for name in ("MAMBA", "CAUSAL_CONV1D") for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
+    f"{name}_{what}": "TRUE"
+    for name in ("MAMBA", "CAUSAL_CONV1D", "FLASH_ATTENTION")
+    for what in ("FORCE_BUILD", "SKIP_CUDA_BUILD")
 }
 INTERPRETED = "packages/alphabet-triton/tests/interpreted"  # a process that interprets kernels must not compile any
 
@@ -194,7 +196,10 @@ def gpu_static(session: nox.Session, triton: str) -> None:
 
 @nox.session(name="ptx-gallery", reuse_venv=True)
 def ptx_gallery(session: nox.Session) -> None:
-    """Others' Triton launchers on alphabet-ptx, half an hour; resumes. `-- --triton-tests FOLDER` adds Triton's."""
+    """Others' Triton launchers on alphabet-ptx, half an hour; resumes. `-- --triton-tests FOLDER` adds Triton's own.
+
+    Without arguments faults that are planted in Liger's kernels run first.
+    """
     folder = ROOT / "packages" / "alphabet-ptx" / "gallery"
     install(
         session, "--editable", "packages/alphabet-ptx", "torch", "einops", "packaging", "pytest", "setuptools", "scipy"
@@ -203,6 +208,8 @@ def ptx_gallery(session: nox.Session) -> None:
     session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
     session.env.pop("PIP_CONSTRAINT")
     session.install("--quiet", "--no-build-isolation", "--no-deps", *pins, env=WITHOUT_CUDA)
+    if not session.posargs:
+        session.run("pytest", "-q", "packages/alphabet-ptx/tests/test_planted.py", env={"OMP_NUM_THREADS": "1"})
     session.run("python", str(folder / "run.py"), *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 

@@ -56,6 +56,7 @@ class Case:
     """A named call of a launcher with the tolerance of its results.
 
     `fault` is for a launcher that is known to do what no kernel may: part of the message with which it is refused.
+    `bounds` are those of `ptx_device`: "storage" for a launcher that passes a view and reaches beyond it on purpose.
     `quick` are the ten that the tests of this package run, too: they take a second and need no other package.
     """
 
@@ -64,6 +65,7 @@ class Case:
     run: Run
     tolerance: float
     fault: str = ""
+    bounds: str = "view"
     quick: bool = False
 
 
@@ -74,11 +76,13 @@ class Source:
     package: str
     cases: list[Case] = field(default_factory=list)
 
-    def case(self, name: str, tolerance: float, *, fault: str = "", quick: bool = False) -> Callable[[Run], Run]:
+    def case(
+        self, name: str, tolerance: float, *, fault: str = "", bounds: str = "view", quick: bool = False
+    ) -> Callable[[Run], Run]:
         """Declare the function below as a case."""
 
         def declare(run: Run) -> Run:
-            self.cases.append(Case(self.package, name, run, tolerance, fault, quick))
+            self.cases.append(Case(self.package, name, run, tolerance, fault, bounds, quick))
             return run
 
         return declare

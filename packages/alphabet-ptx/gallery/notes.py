@@ -10,8 +10,23 @@ KNOWN_RACES = {
     "_moe_router_histogram_kernel": "true: counts are zeroed by some threads and added to atomically by others, "
     "with no barrier between",
     "fused_recurrent_bwd_kernel": "true, in the last bit: replicas round a value differently and store it in one place",
+    "_rms_norm_add_kernel": "harmless: all replicas load a value that one of them then replaces by the sum",
+    "_layer_norm_bwd_dx_fused": "true by the letter: a count, read weakly under a lock, is changed by an atomic",
     "chunk_hgrn_bwd_kernel_o": "true: the loop stores the gradients of a chunk, and for the chunk before it other "
     "threads load the first of them, with no barrier between",
+}
+
+# Why a case is refused, in words.
+REFUSALS = {
+    (
+        "accelerated-scan",
+        "real, T no multiple of the block",
+    ): "A fault of the source: it reads behind the sequence's end",
+    ("flash-attn", "linear layer with activation"): "Written for Triton 2: it imports a module that Triton 3 has not",
+    ("flash-attn", "attention"): "Written for Triton 2: Triton 3.7 does not compile it",
+    ("xformers", "product of tiles"): "It estimates its kernels' times from the clock rates of a GPU",
+    ("torchao", "product of integers, tuned by torchao"): "torchao tunes by itself and takes the time of 960 "
+    "configurations by CUDA events",
 }
 
 # The causes of failures among Triton's tests, by what their names or messages have in them; the first that fits.

@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import tables
-from notes import CAUSES, KNOWN_RACES, explain
+from modules import MODULES, find_digest
+from notes import CAUSES, KNOWN_RACES, REFUSALS, explain
+from review import GROUPS
 from triton_tests import FILES
+from triton_tests import find_digest as find_tests_digest
 
 HEAD = """# alphabet-ptx on other people's kernels
 
@@ -19,6 +22,12 @@ case follows from the precision in which its kernels compute: {fp32:.0e} in floa
 float32 operands to 11 bits (tf32), {bf16:.0e} in bfloat16, and none where nothing is rounded.
 """
 
+REVIEW = """\
+A review before this package had a driver launched 66 of other people's launchers by a trial, and 53 were right. It
+names groups and subjects, not calls, so its launches cannot be found one by one; below, each group stands beside all
+rows of its packages. Counted are the group's launches less one for every row here that is not right, as if each such
+row were one of the review's: the least that can be said."""
+
 
 def write_page(path: Path) -> None:
     """Write the page, with what the tables hold."""
@@ -27,7 +36,16 @@ def write_page(path: Path) -> None:
     cases, tests = tables.read(tables.HERE / "gallery.csv"), tables.read(tables.HERE / "triton_tests.csv")
     parts = [HEAD.format(arch="sm_89", fp32=FP32, tf32=TF32, bf16=BF16)]
     if cases:
-        parts += ["## Launchers", *summarize(cases), "", *detail(cases), *list_faults(cases), *list_races(cases)]
+        parts += [
+            "## Launchers",
+            *tell_age(cases, {find_digest(module) for module in MODULES}),
+            *summarize(cases),
+            "",
+            *compare_with_review(cases),
+            "",
+            *detail(cases),
+        ]
+        parts += [*list_faults(cases), *list_races(cases)]
     if tests:
         parts += ["", "## Triton's own tests", *summarize_tests(tests)]
     path.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
@@ -51,6 +69,12 @@ def group(rows: Iterable[dict[str, str]], key: str) -> dict[str, list[dict[str, 
     return groups
 
 
+def tell_age(rows: list[dict[str, str]], digests: set[str]) -> list[str]:
+    """How many rows are older than the code, if any are."""
+    old = sum(row["digest"] not in digests for row in rows)
+    return ["", f"{old} of these {len(rows)} rows are older than the package as it is now."] if old else []
+
+
 def good(row: dict[str, str]) -> bool:
     """Whether a case did what it should: right, or refused for a fault of its own that is known."""
     return row["outcome"] in ("right", "fault found")
@@ -71,6 +95,30 @@ def summarize(cases: list[dict[str, str]]) -> list[str]:
     return [*lines, row_of("all", "", total, sum(int(row["launches"]) for row in cases), "", "")]
 
 
+def compare_with_review(cases: list[dict[str, str]]) -> list[str]:
+    """The groups of the review beside the rows that stand for them.
+
+    A group counts as far as its rows are right, and at most for the launches that the review had.
+    """
+    lines = ["### Beside the review", "", *REVIEW.splitlines()]
+    lines += head(
+        "the review's group", "right then, of", "rows here", "right now, of", "counted", "what stands for what"
+    )
+    counted = 0
+    for name, count, right, sources, note in GROUPS:
+        rows = [row for row in cases if row["source"] in sources]
+        good_rows = sum(map(good, rows))
+        # As many as the review had, less those that are not right here.
+        covered = max(0, min(count, good_rows, count - (len(rows) - good_rows)))
+        counted += covered
+        shown = ", ".join(sources)
+        lines.append(row_of(name, f"{right} of {count}", shown, f"{good_rows} of {len(rows)}", covered, note))
+    total = sum(count for _, count, *_ in GROUPS)
+    before = sum(right for _, _, right, *_ in GROUPS)
+    lines.append(row_of("all", f"{before} of {total}", "", "", f"**{counted} of {total}**", ""))
+    return lines
+
+
 def detail(cases: list[dict[str, str]]) -> list[str]:
     """Every case."""
     lines = head("source", "case", "outcome", "error", "tolerance", "launches", "instructions", "kernels with races")
@@ -85,7 +133,11 @@ def detail(cases: list[dict[str, str]]) -> list[str]:
 def list_faults(cases: list[dict[str, str]]) -> list[str]:
     """What is not right, and why."""
     lines = ["", "### Refused, wrong, or a fault of the source"]
-    lines += [f"- {row['source']}, {row['name']} ({row['outcome']}): {row['reason']}" for row in cases if row["reason"]]
+    for row in cases:
+        if row["reason"]:
+            why = REFUSALS.get((row["source"], row["name"]))
+            told = f" {why}." if why else ""
+            lines.append(f"- {row['source']}, {row['name']} ({row['outcome']}).{told} `{row['reason'][:300]}`")
     return lines if len(lines) > 2 else []
 
 
@@ -108,6 +160,7 @@ def summarize_tests(tests: list[dict[str, str]]) -> list[str]:
     missing = [name for name in (file.rpartition("/")[2].partition("::")[0] for file in FILES) if name not in ran]
     if missing:
         lines.append(f"Not run yet: {', '.join(missing)}.")
+    lines += tell_age(tests, {find_tests_digest()})
     lines += head("file", "passed", "failed", "of these ours", "skipped", "left out")
     files: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}

@@ -2,7 +2,7 @@
 
     python run.py                              every case whose row is not up to date
     python run.py --only liger                 cases whose module or name contains that
-    python run.py --triton-tests FOLDER        Triton's tests too: FOLDER is python/test of a checkout of its tag
+    python run.py --triton-tests FOLDER        Triton's tutorials and tests too: FOLDER is python/test of a checkout
 
 Cases run in other processes with a time limit for each; a crash is a row. Rows are kept in gallery.csv and
 triton_tests.csv with a digest of the package and of the case, so that the same command resumes, and repeats only what
@@ -11,23 +11,16 @@ changed.
 
 import argparse
 import importlib.metadata
+import os
 from pathlib import Path
 
 import tables
 import triton_tests
 from batches import run_apart
+from cases_tutorials import FOLDER
+from modules import MODULES, find_digest
 from page import write_page
 from run_case import list_cases
-
-MODULES = (
-    "cases_liger",
-    "cases_mamba",
-    "cases_mamba_exact",
-    "cases_fla",
-    "cases_flaggems",
-    "cases_scan",
-    "cases_conv",
-)
 
 
 def main() -> None:
@@ -37,11 +30,14 @@ def main() -> None:
     parser.add_argument("--arch", default="sm_89")
     parser.add_argument("--seconds", type=int, default=600, help="how long one case may take, compilation included")
     parser.add_argument("--triton-tests", type=Path, help="the folder python/test of Triton's sources")
+    parser.add_argument("--tests", default="", help="part of the name of a file of tests, or `failed`")
     parser.add_argument("--page", type=Path, default=tables.HERE.parents[2] / "docs" / "ptx-gallery.md")
     options = parser.parse_args()
+    if options.triton_tests:
+        os.environ.setdefault(FOLDER, str(options.triton_tests.resolve().parent / "tutorials"))
     run_cases(options.only, options.arch, options.seconds)
     if options.triton_tests:
-        triton_tests.run(options.triton_tests, options.arch)
+        triton_tests.run(options.triton_tests, options.arch, options.tests)
     write_page(options.page)
 
 
@@ -53,9 +49,11 @@ def run_cases(only: str, arch: str, seconds: int) -> None:
     order = [(case.source, case.name) for cases in declared.values() for case in cases]
     rows = {key: row for key, row in before.items() if key in order}
     for module, cases in declared.items():
-        digest = tables.digest(*(tables.HERE / name for name in ("case.py", "run_case.py", f"{module}.py")))
+        digest = find_digest(module)
         known = {name for (_, name), row in rows.items() if row["digest"] == digest}
         due = {case.name: case for case in cases if only in f"{module} {case.name}" and case.name not in known}
+        if module == "cases_tutorials" and FOLDER not in os.environ:
+            due = {}  # which keeps the rows that are there
         for name, row in run_apart(module, arch, list(due), seconds):
             case = due[name]
             row |= {"source": case.source, "version": importlib.metadata.version(case.source), "digest": digest}

@@ -30,7 +30,7 @@ def run(case: Case, arch: str) -> dict[str, Any]:
     """The row of a case: right, wrong, refused, or a fault that its source is known for."""
     row: dict[str, Any] = {"outcome": "right", "error": "", "worst": "", "reason": ""}
     start = time.perf_counter()
-    with ptx_device(arch=arch) as device:
+    with ptx_device(arch=arch, bounds=case.bounds) as device:
         try:
             errors = {each.name: each.error for each in case.run()}
             worst = max(errors, key=lambda name: math.inf if math.isnan(errors[name]) else errors[name])

@@ -34,19 +34,47 @@ RESTARTS = 20
 FOLDERS = re.compile(r"(?<=['\" ])/(?:[\w.+-]+/)+")  # where a machine keeps its files is nobody's business
 
 
-def run(folder: Path, arch: str) -> None:
-    """Run what is left of the selection, and write triton_tests.csv."""
-    digest = tables.digest(tables.HERE / "triton_plugin.py")
+FAILED = "failed"
+
+
+def run(folder: Path, arch: str, only: str = "") -> None:
+    """Run what is left of the selection, and write triton_tests.csv; rows of other tests stay as they are.
+
+    `only` is a part of a file's name, or "failed" for the tests that failed last time.
+    """
+    digest = find_digest()
     log = tables.HERE / f"triton_tests.{digest}.jsonl"
+    table = tables.HERE / "triton_tests.csv"
+    before = {row["test"]: row for row in tables.read(table)}
     command = [sys.executable, "-m", "pytest", "-p", "triton_plugin", "--rootdir", ".", "--confcutdir", "."]
     command += ["-q", "--tb=no", "-p", "no:cacheprovider", "--ptx-log", str(log), "--ptx-arch", arch]
+    command += choose(only, [row["test"] for row in before.values() if row["outcome"] in (FAILED, "crashed")])
     path = os.pathsep.join([str(tables.HERE), os.environ.get("PYTHONPATH", "")])
     for _ in range(RESTARTS):
-        done = subprocess.run([*command, *FILES], cwd=folder, env=os.environ | {"PYTHONPATH": path}, check=False)
+        done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, check=False)
         if done.returncode in (0, 1, 5):  # all passed, some failed, nothing was left
             break
-    tables.write(tables.HERE / "triton_tests.csv", tables.TESTS, (row | {"digest": digest} for row in read_log(log)))
+    for row in read_log(log):
+        before[row["test"]] = row | {"digest": digest}
+    names = [Path(file).name for file in FILES]
+    order = sorted(
+        before.values(), key=lambda row: next(i for i, name in enumerate(names) if row["test"].startswith(name))
+    )
+    tables.write(table, tables.TESTS, order)
     log.unlink()
+
+
+def find_digest() -> str:
+    """What decides the rows of Triton's tests."""
+    return tables.digest(tables.HERE / "triton_plugin.py")
+
+
+def choose(only: str, failed: list[str]) -> list[str]:
+    """The files or tests that pytest runs."""
+    if only == FAILED:
+        places = {Path(file.partition("::")[0]).name: file.partition("::")[0] for file in FILES}
+        return [places[name.partition("::")[0]] + "::" + name.partition("::")[2] for name in failed]
+    return [file for file in FILES if only in file]
 
 
 def read_log(log: Path) -> list[dict[str, Any]]:

@@ -59,6 +59,14 @@ def test_what_lies_beyond_a_view_is_out_of_range():
         assert torch.equal(add(storage[:1000], y), storage[:1000] + y)  # the process survives
 
 
+def test_what_lies_beyond_a_view_is_there_on_a_gpu():
+    storage, y = torch.randn(2000), torch.randn(1000)
+    with ptx_device(bounds="storage"):
+        assert torch.equal(add(storage[500:1499], y), storage[500:1500] + y)
+        with pytest.raises(PtxError, match=r"out of range: 4 bytes .*'the storage of x, x', which has 8000"):
+            add(storage[1500:], y)
+
+
 def test_specialization_is_tritons_own():
     x = torch.randn(1000)
     with ptx_device() as device:
@@ -147,6 +155,7 @@ def test_torch_answers_as_on_cuda_inside_the_block_and_only_there():
         assert x.is_cuda
         assert x.device == torch.device("cuda", 0)
         assert torch.empty(2, device=x.device).to("cuda:0").is_cuda
+        assert triton.runtime.driver.active.get_active_torch_device() == x.device
         assert torch.cuda.is_available()
         assert torch.cuda.get_device_capability(x.device) == (9, 0)
         assert torch.cuda.get_device_properties(0).multi_processor_count > 0
@@ -234,6 +243,7 @@ def test_an_endless_kernel_ends_with_its_line():
     [
         ({"arch": "sm_70"}, "arch must be one of sm_80, .*; got 'sm_70'"),
         ({"arch": "gfx942"}, "arch must be one of sm_80, .*; got 'gfx942'"),
+        ({"bounds": "none"}, "bounds must be one of view, storage; got 'none'"),
         ({"autotune": "best"}, "autotune must be one of first, all; got 'best'"),
     ],
 )

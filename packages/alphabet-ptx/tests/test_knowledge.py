@@ -74,6 +74,9 @@ def test_idle_threads_may_divide_by_zero():
     assert found.tolist() == [0, *(64 // i for i in range(1, THREADS))]
 
 
+FP8_OF_PAIR = "mov.b16 %h1, 0x3C00;\nmov.b32 %r2, {{{}}};\ncvt.rn.satfinite.e4m3x2.f16x2 %h2, %r2;"
+
+
 @pytest.mark.parametrize(
     ("body", "want"),
     [
@@ -88,6 +91,9 @@ def test_idle_threads_may_divide_by_zero():
         ("mov.b32 %r2, {%h7, %h8};\nshl.b32 %r2, %r2, 32;\nor.b32 %r1, %r2, %r0;", THREAD),
         ("mov.b64 %d2, {%r7, %r0};\nmov.b64 {%r3, %r1}, %d2;", THREAD),
         ("mov.b64 %d2, {%r0, %r7};\ncvt.u32.u64 %r1, %d2;", THREAD),
+        (f"{FP8_OF_PAIR.format('%h1, %h7')}\ncvt.u32.u8 %r1, %h2;", 0x38),
+        ("cvt.rn.satfinite.e5m2x2.f32 %h2, %r7, 0f3F800000;\ncvt.u32.u8 %r1, %h2;", 0x3C),
+        ("cvt.rn.f16x2.f32 %r2, %r7, 0f3F800000;\nmov.b32 {%h2, _}, %r2;\ncvt.u32.u16 %r1, %h2;", 0x3C00),
         ("mov.b64 %d2, {%r0, %r7};\nmov.b64 %d3, %d2;\nshl.b64 %d3, %d3, 32;\nmov.b64 {_, %r1}, %d3;", THREAD),
     ],
 )
@@ -107,6 +113,9 @@ def test_what_does_not_depend_on_an_unknown_value_is_known(body, want):
         "mov.b64 %d2, {%r7, %r0};\nshr.u64 %d2, %d2, 31;\ncvt.u32.u64 %r1, %d2;",
         "mov.b64 %d2, {%r7, %r0};\nadd.s64 %d2, %d2, 0;\nmov.b64 {%r3, %r1}, %d2;",
         "cvt.s32.s16 %r1, %h7;",
+        f"{FP8_OF_PAIR.format('%h7, %h1')}\ncvt.u32.u8 %r1, %h2;",
+        "cvt.rn.satfinite.e5m2x2.f32 %h2, 0f3F800000, %r7;\ncvt.u32.u8 %r1, %h2;",
+        "cvt.rn.f16x2.f32 %r2, %r7, 0f3F800000;\nshr.u32 %r1, %r2, 16;",
     ],
 )
 def test_what_depends_on_an_unknown_value_is_unknown(body):

@@ -40,7 +40,7 @@ CASES = {
     "div.approx.f32": ((values(-9, 9), values(1, 40, 1)), np.divide, lambda x, y: 2 * ulp(y)),
     "div.full.ftz.f32": ((values(-9, 9), values(1, 40, 1)), np.divide, lambda x, y: 2 * ulp(y)),
     "rcp.approx.f32": ((values(0.1, 9),), np.reciprocal, lambda x, y: ulp(y)),
-    "ex2.approx.ftz.f32": ((values(-30, 30),), np.exp2, lambda x, y: 2 * ulp(y)),
+    "ex2.approx.ftz.f32": ((values(-30, 30),), np.exp2, lambda x, y: 2 * ulp(y) + abs(np.float32(y) - y)),
     "sqrt.approx.f32": ((values(0.01, 99),), np.sqrt, lambda x, y: y * 2.0**-23),
     "rsqrt.approx.f32": ((values(0.01, 99),), lambda x: 1 / np.sqrt(x), lambda x, y: y * 2.0**-22.9),
     "tanh.approx.f32": ((values(-3, 3),), np.tanh, lambda x, y: abs(y) * 2.0**-11),
@@ -74,6 +74,12 @@ def test_errors_reach_the_bound_and_stay_within(opcode):
     assert (apply(opcode, *operands, rounding="ideal", seed=3) == ideal).all()
 
 
+def test_the_error_of_ex2_counts_from_the_rounded_result():
+    x = values(-30, 30)
+    error = np.abs(apply("ex2.approx.f32", x, rounding="worst").astype(np.float64) - np.exp2(x.astype(np.float64)))
+    assert (error > 2.2 * ulp(np.exp2(x.astype(np.float64)))).any()
+
+
 def test_errors_are_a_function_of_seed_and_operands():
     x = values(-5, 5)
     first, again, other = (apply("ex2.approx.f32", x, rounding="worst", seed=seed) for seed in (1, 1, 2))
@@ -91,6 +97,18 @@ def test_what_the_manual_fixes_stays_exact():
     assert np.isnan(apply("sqrt.approx.f32", special[3:5], rounding="worst")).all()
     largest = np.array([np.finfo(np.float32).max], np.float32)
     assert np.isfinite(apply("div.full.f32", largest, np.ones(1, np.float32), rounding="worst")).all()
+
+
+@pytest.mark.parametrize("rounding", ["ideal", "worst"])
+def test_a_fast_quotient_by_a_huge_divisor_is_zero(rounding):
+    a = np.array([1.0, -1e38, 3e38, np.inf, 1.0, 1.0], np.float32)
+    b = np.array([1e38, 1e38, -2e38, 1e38, np.inf, 2.0**126], np.float32)
+    found = apply("div.approx.f32", a, b, rounding=rounding)
+    assert np.signbit(found[:3]).tolist() == [False, True, True]
+    assert (found[:3] == 0).all()
+    assert np.isnan(found[3])
+    assert found[4:].tolist() == pytest.approx([0, 2.0**-126])
+    assert (apply("div.full.f32", a[:2], b[:2], rounding=rounding) != 0).all()
 
 
 @pytest.mark.parametrize(("option", "value"), [("rounding", "bad"), ("seed", -1), ("seed", 0.5)])

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 HEAD = """
+import unittest
+
 import pytest
 import torch
 import triton
@@ -81,6 +83,44 @@ def test_benign_race():
     x = torch.ones(8)
     copy_kernel[(2,)](torch.ones(8), x, BLOCK=8)
 
+def race():
+    last_kernel[(3,)](torch.zeros(1, dtype=torch.int32))
+
+@pytest.mark.ptx
+class TestUnit(unittest.TestCase):
+    def test_race_in_a_unittest(self):
+        race()
+
+@pytest.mark.ptx
+class TestClass:
+    def test_race_in_a_class(self):
+        race()
+
+def test_race_on_a_device_that_was_asked_for_late(request):
+    assert request.getfixturevalue("ptx_device").arch == "sm_90"
+    race()
+
+@pytest.fixture
+def races_at_its_end(ptx_device):
+    yield
+    race()
+
+def test_race_in_a_fixture(races_at_its_end):
+    pass
+
+@pytest.mark.ptx("sm_80")
+def test_marker_without_a_name():
+    pass
+
+@pytest.mark.ptx(architecture="sm_80")
+def test_marker_with_an_unknown_option():
+    pass
+
+@pytest.mark.ptx
+@pytest.mark.xfail(strict=True)
+def test_expected_race():
+    race()
+
 def test_without_the_plugin():
     assert not torch.zeros(1).is_cuda
 """
@@ -113,11 +153,19 @@ def session(tmp_path_factory):
         ("misaligned", "FAILED"),
         ("nobody_wrote", "FAILED"),
         ("benign_race", "PASSED"),
+        ("TestUnit::test_race_in_a_unittest", "FAILED"),
+        ("TestClass::test_race_in_a_class", "FAILED"),
+        ("race_on_a_device_that_was_asked_for_late", "FAILED"),
+        ("race_in_a_fixture", "ERROR"),
+        ("marker_without_a_name", "ERROR"),
+        ("marker_with_an_unknown_option", "ERROR"),
+        ("expected_race", "XFAIL"),
         ("without_the_plugin", "PASSED"),
     ],
 )
 def test_outcomes(session, name, outcome):
-    assert f"{outcome} test_kernels.py::test_{name}" in session, session
+    test = name if "::" in name else f"test_{name}"
+    assert f"{outcome} test_kernels.py::{test}" in session, session
 
 
 @pytest.mark.parametrize(
@@ -127,10 +175,29 @@ def test_outcomes(session, name, outcome):
         "tl.store(out, tl.program_id(0))",  # the source line
         "out of range: 4 bytes",
         "misaligned access",
+        "the marker ptx takes options by name, such as arch='sm_80'; got 'sm_80'",
+        "the marker ptx takes the options of ptx_device",
     ],
 )
 def test_messages(session, text):
     assert text in session, session
+
+
+def test_workers_find_the_same(tmp_path):
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    Path(tmp_path, "test_kernels.py").write_text(HEAD + TESTS)
+    chosen = ["-k", "right or missing_barrier or benign or unittest", "test_kernels.py"]
+    done = run("-m", "pytest", "-rA", "-q", "-n2", "-pno:cacheprovider", *chosen, folder=tmp_path)
+    assert "2 failed, 2 passed" in done.stdout, done.stdout
+    assert "shift_kernel: race, in the opposite order" in done.stdout
+
+
+def test_without_the_plugin_there_is_no_device(tmp_path):
+    Path(tmp_path, "test_kernels.py").write_text(HEAD + TESTS)
+    options = ["-pno:alphabet-ptx", "-pno:cacheprovider", "-q", "-rA", "-k", "without or fixture_without"]
+    done = run("-m", "pytest", *options, "test_kernels.py", folder=tmp_path)
+    assert "fixture 'ptx_device' not found" in done.stdout
+    assert "PASSED test_kernels.py::test_without_the_plugin" in done.stdout
 
 
 def test_the_marker_is_declared(tmp_path):

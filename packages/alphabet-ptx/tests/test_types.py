@@ -148,6 +148,16 @@ def test_an_atomic_of_halves_beyond_the_edge_is_refused():
         execute(compiled, 1, {"x": x, "where": where, "out": torch.zeros(2, dtype=torch.bfloat16)})
 
 
+def test_compare_and_swap_of_two_bytes():
+    """Each thread swaps the element of its pair if it is still 3: the first of each pair finds it, the second 7."""
+    x, found = np.array([3, 4, 3, 3], np.uint16), np.zeros(8, np.uint16)
+    body = "shr.u32 %r1, %r0, 1;\nmad.wide.u32 %d2, %r1, 2, %d0;\nmad.wide.u32 %d3, %r0, 2, %d1;\n"
+    body += "mov.b16 %h1, 3;\nmov.b16 %h2, 7;\natom.global.acq_rel.gpu.cas.b16 %h3, [%d2], %h1, %h2;\n"
+    run(body + "st.global.b16 [%d3], %h3;", x, found, threads=8)
+    assert x.tolist() == [7, 4, 7, 7]
+    assert found.tolist() == [3, 7, 4, 4, 3, 7, 3, 7]
+
+
 SWAP = "atom.global.cas.b32 %r2, [%d0+4], %r1, %r3;"
 
 
@@ -190,7 +200,7 @@ def test_arrays_behind_a_table_of_addresses():
 def test_an_array_that_is_not_reachable_is_named_in_the_remedy():
     arrays = [normal(length, seed=length) for length in (3, 200)]
     table, sizes = tables(arrays)
-    with pytest.raises(PtxError, match=r"out of range.*passed as `reachable`") as caught:
+    with pytest.raises(PtxError, match=r"out of range.*passed to `execute` as `reachable`") as caught:
         execute(compile_tables(), 2, [table, sizes], reachable=arrays[:1])
     assert caught.value.program == (1, 0, 0)
     with pytest.raises(PtxError, match=r"reachable must be arrays; reachable\[0\] is int"):

@@ -1,9 +1,11 @@
 """How wrong the approximate instructions may be, and results that are that wrong.
 
-`BOUNDS` is what NVIDIA's PTX manual (ISA 8) states for float32. It gives no bound for arguments of sin and cos beyond
-100 pi, where the one up to there is used, nor for the float64 forms of rcp and rsqrt, which stay as they are. A bound
-in ulps is taken from the exact result. What the manual fixes exactly stays exact: special values, results of zero and
-results at zero (ex2 and cos of 0 are 1).
+`BOUNDS` has what NVIDIA's manual "Parallel Thread Execution ISA" states for float32, in its chapter "Floating Point
+Instructions" (9.7.3); the section stands beside each bound, and each was compared with its text. The manual gives no
+bound for arguments of sin and cos beyond 100 pi ("best effort"), where the one up to there is used, nor for the float64
+forms of rcp and rsqrt, which stay as they are. A bound in ulps is taken from the exact result, and where the manual
+says so from the correctly rounded one. What it fixes exactly stays exact: special values, results of zero and results
+at zero (ex2 and cos of 0 are 1).
 
 The direction of an error is a function of the seed, the instruction and its operands: as on a GPU, equal operands give
 equal results, wherever and however often they are computed.
@@ -24,6 +26,11 @@ def _ulps(count: int) -> Bound:
     return lambda _, exact: count * np.spacing(round_f32(np.abs(exact), "rz")).astype(np.float64)
 
 
+def _ulps_from_rounded(count: int) -> Bound:
+    ulps = _ulps(count)
+    return lambda operand, exact: ulps(operand, exact) + np.abs(exact.astype(np.float32) - exact)
+
+
 def _relative(exponent: float) -> Bound:
     return lambda _, exact: np.abs(exact) * 2.0**exponent
 
@@ -37,16 +44,16 @@ def _logarithm(operand: Array, exact: Array) -> Array:
 
 
 BOUNDS: dict[str, Bound] = {
-    "div.approx": _ulps(2),
-    "div.full": _ulps(2),
-    "rcp.approx": _ulps(1),
-    "ex2.approx": _ulps(2),
-    "sqrt.approx": _relative(-23),
-    "rsqrt.approx": _relative(-22.9),
-    "tanh.approx": _relative(-11),
-    "sin.approx": _trigonometric,
-    "cos.approx": _trigonometric,
-    "lg2.approx": _logarithm,
+    "div.approx": _ulps(2),  # 9.7.3.8, divisors from 2**-126 to 2**126; by larger ones the quotient is zero
+    "div.full": _ulps(2),  # 9.7.3.8, all operands
+    "rcp.approx": _ulps(1),  # 9.7.3.13
+    "sqrt.approx": _relative(-23),  # 9.7.3.15
+    "rsqrt.approx": _relative(-22.9),  # 9.7.3.16
+    "sin.approx": _trigonometric,  # 9.7.3.18: absolute, 2**-20.5 up to 2 pi, 2**-14.7 up to 100 pi
+    "cos.approx": _trigonometric,  # 9.7.3.19: the same
+    "lg2.approx": _logarithm,  # 9.7.3.20: absolute between 0.5 and 2, else relative, 2**-22
+    "ex2.approx": _ulps_from_rounded(2),  # 9.7.3.21
+    "tanh.approx": _relative(-11),  # 9.7.3.22
 }
 
 

@@ -109,7 +109,7 @@ _ORDER = "[.{relaxed,acquire,release,acq_rel}]"
 # The manual puts semantics and scope before the space, Triton behind it in either order.
 _WHERE = f"{_ORDER}{_SCOPE}.{{global,{SHARED}}}{_SCOPE}{_ORDER}{_SCOPE}"
 _NUMBERS = "{add.{u32,s32,u64,f32,f64,noftz.{f16,f16x2,bf16,bf16x2},{v2,v4}.f32},{min,max}.{u32,s32,u64,s64}}"
-_BITS = "{and,or,xor,exch,cas}.{b32,b64}"
+_BITS = "{{and,or,xor,exch,cas}.{b32,b64},cas.b16}"
 
 TABLE: dict[str, Binder] = {
     f"atom{_WHERE}.{{{_NUMBERS},{_BITS}}}": _atomic,

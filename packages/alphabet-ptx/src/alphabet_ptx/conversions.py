@@ -151,7 +151,12 @@ def _convert_pair(instruction: Instruction) -> Operation:
     """Two float32 packed into one register, the first operand in the upper half."""
     _, mode, result, _ = parts(instruction)
     encode = encode_bf16 if result == "bf16x2" else encode_f16
-    return Operation(lambda a, b: np.stack([encode(b, mode), encode(a, mode)], axis=1), (result,), ("f32", "f32"))
+    return Operation(
+        lambda a, b: np.stack([encode(b, mode), encode(a, mode)], axis=1),
+        (result,),
+        ("f32", "f32"),
+        trace=traces.convert_pair(2),
+    )
 
 
 def _to_fp8_pair(instruction: Instruction) -> Operation:
@@ -163,7 +168,8 @@ def _to_fp8_pair(instruction: Instruction) -> Operation:
         pair = values[0] if source == "f16x2" else np.stack([values[1], values[0]], axis=1)
         return encode_fp8(_rectify(pair) if "relu" in modifiers else pair, kind)
 
-    return Operation(encode, (result,), (source,) if source == "f16x2" else (source, source))
+    sources = (source,) if source == "f16x2" else (source, source)
+    return Operation(encode, (result,), sources, trace=traces.convert_pair(1))
 
 
 def _from_fp8_pair(instruction: Instruction) -> Operation:
@@ -173,7 +179,7 @@ def _from_fp8_pair(instruction: Instruction) -> Operation:
         pair = decode_fp8(value, source.removesuffix("x2"))
         return _rectify(pair) if "relu" in modifiers else pair
 
-    return Operation(decode, (result,), (source,))
+    return Operation(decode, (result,), (source,), trace=traces.convert_pair(2))
 
 
 def _rectify(value: Array) -> Array:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from threading import RLock
 from typing import Any
 from unittest.mock import patch
 
@@ -17,13 +18,15 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import STEP_LIMIT
 from alphabet_ptx.launcher import Launcher
 from alphabet_ptx.launches import DeviceReport
+from alphabet_ptx.limits import SHARED_MEMORY
 from alphabet_ptx.modes import Mode
 from alphabet_ptx.resources import read_usage
+from alphabet_ptx.tables import Addresses
 from alphabet_ptx.torch_cuda import answer_as_cuda
 
-# Bytes of shared memory that one block may have.
-SHARED_MEMORY = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448}
+ARCHITECTURES = (80, 86, 87, 89, 90)
 AUTOTUNE = ("first", "all")
+BOUNDS = ("view", "storage")
 
 
 class PtxDevice:
@@ -31,26 +34,35 @@ class PtxDevice:
 
     report: every launch. strict: races raise. limit: steps after which a launch counts as endless. autotune: "first"
     takes the first configuration that compiles and fits, "all" executes every one, and then takes the first. rerun: a
-    launch with races is repeated in other orders, to see whether they matter. mode: order and rounding.
+    launch with races is repeated in other orders, to see whether they matter. bounds: a tensor that is a view has the
+    bounds of the "view", or of its "storage", as on a GPU. mode: order and rounding.
     """
 
-    def __init__(self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, mode: Mode) -> None:
+    def __init__(
+        self, arch: str, *, strict: bool, limit: int, autotune: str, rerun: bool, bounds: str, mode: Mode
+    ) -> None:
         found = re.fullmatch(r"sm_(\d+)a?", arch)
-        if found is None or int(found[1]) not in SHARED_MEMORY:
-            known = ", ".join(f"sm_{number}" for number in SHARED_MEMORY)
+        if found is None or int(found[1]) not in ARCHITECTURES:
+            known = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
             raise PtxError(f"arch must be one of {known}; got {arch!r}")
         if autotune not in AUTOTUNE:
             raise PtxError(f"autotune must be one of {', '.join(AUTOTUNE)}; got {autotune!r}")
+        if bounds not in BOUNDS:
+            raise PtxError(f"bounds must be one of {', '.join(BOUNDS)}; got {bounds!r}")
         self.arch = arch
         self.capability = int(found[1])
         self.strict = strict
         self.limit = limit
         self.autotune = autotune
         self.rerun = rerun
+        self.bounds = bounds
         self.mode = mode
         self.report = DeviceReport()
+        self.addresses = Addresses()
+        self.open = True  # its block has not ended
         self.dry = False  # launches are compiled but not executed
         self.tuned = False  # the autotuner that is running has found a configuration
+        self.tuned_for: Any = None  # the arguments for which it is looking for one
         self.tuning: dict[int, Any] = {}
         self.properties = {
             "max_shared_mem": SHARED_MEMORY[self.capability],
@@ -74,6 +86,7 @@ def ptx_device(
     limit: int = STEP_LIMIT,
     autotune: str = "first",
     rerun: bool = True,
+    bounds: str = "view",
     order: str | int = "ascending",
     rounding: str = "ideal",
     seed: int = 0,
@@ -83,30 +96,58 @@ def ptx_device(
     strict, limit, order, rounding and seed are those of `execute`; the others those of `PtxDevice`.
     """
     mode = Mode(order, rounding, seed)
-    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, mode=mode)
+    device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, bounds=bounds, mode=mode)
     import_triton()
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
     with ExitStack() as stack:
+        stack.enter_context(in_one_thread(device))
         # The attribute itself: asking for the active driver would look for a GPU.
         stack.enter_context(patch.object(driver, "_active", make_driver(device)))
         stack.enter_context(patch.object(Autotuner, "run", tune_apart(Autotuner.run)))
+        stack.enter_context(patch.object(Autotuner, "_bench", try_apart(Autotuner._bench)))
         stack.enter_context(answer_as_cuda(device))
         yield device
 
 
+_blocks = RLock()
+_open: list[PtxDevice] = []
 _activated = ExitStack()
+_active: list[PtxDevice] = []  # what `activate` began, if it has not ended
+
+
+@contextmanager
+def in_one_thread(device: PtxDevice) -> Iterator[None]:
+    """A block that may be nested in others of its thread, and is refused while another thread has one.
+
+    Triton has one active driver for all threads, so two of them would run each other's kernels.
+    """
+    if not _blocks.acquire(blocking=False):
+        raise PtxError("a ptx_device block is open in another thread, and Triton has one device at a time; let it end")
+    _open.append(device)
+    try:
+        yield
+    finally:
+        device.open = False
+        _open.remove(device)
+        _blocks.release()
 
 
 def activate(arch: str = "sm_89", **options: Any) -> PtxDevice:
     """The same until the process ends or `deactivate` is called; for a notebook or the head of a script."""
     deactivate()
-    return _activated.enter_context(ptx_device(arch, **options))
+    if _open:
+        raise PtxError("activate was called inside a ptx_device block, which would end before it; nest a block instead")
+    _active.append(_activated.enter_context(ptx_device(arch, **options)))
+    return _active[0]
 
 
 def deactivate() -> None:
     """End what `activate` began."""
+    if _active and _open[-1:] != _active:
+        raise PtxError("deactivate was called inside a ptx_device block; leave the block first")
+    _active.clear()
     _activated.close()
 
 
@@ -148,7 +189,7 @@ def make_driver(device: PtxDevice) -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
-            return torch.device("cpu")
+            return torch.device("cuda", 0)  # as the tensors of the block say
 
         def get_device_interface(self) -> Any:
             import torch
@@ -204,20 +245,37 @@ def try_configuration(device: PtxDevice, call: Callable[[], object], quantiles: 
 
 
 def tune_apart(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Autotuner.run, with results kept for this device, and with its own way to choose in place of any other."""
+    """Autotuner.run, with results kept for this device."""
 
     def run_apart(self: Any, *arguments: object, **options: object) -> Any:
         from triton.runtime import driver
 
-        device = driver.active.device
-        kept = {name: self.__dict__.get(name) for name in ("cache", "cache_results", "_do_bench")}
-        self.__dict__.pop("do_bench", None)  # a cached property
-        self.cache = device.tuning.setdefault(id(self), {})
-        self.cache_results, self._do_bench, device.tuned = False, driver.active.get_benchmarker(), False
+        kept = self.cache, self.cache_results
+        self.cache, self.cache_results = driver.active.device.tuning.setdefault(id(self), {}), False
         try:
             return run(self, *arguments, **options)
         finally:
-            self.__dict__.update(kept)
-            self.__dict__.pop("do_bench", None)
+            self.cache, self.cache_results = kept
 
     return run_apart
+
+
+def try_apart(bench: Callable[..., Any]) -> Callable[..., Any]:
+    """Autotuner._bench, which a class of a package may call by itself, with this device's way to choose."""
+
+    def bench_apart(self: Any, *arguments: object, **options: object) -> Any:
+        from triton.runtime import driver
+
+        device = driver.active.device
+        if device.tuned_for is not self.nargs:  # another launch
+            device.tuned_for, device.tuned = self.nargs, False
+        kept = self._do_bench
+        self._do_bench = driver.active.get_benchmarker()
+        self.__dict__.pop("do_bench", None)  # a cached property
+        try:
+            return bench(self, *arguments, **options)
+        finally:
+            self._do_bench = kept
+            self.__dict__.pop("do_bench", None)
+
+    return bench_apart

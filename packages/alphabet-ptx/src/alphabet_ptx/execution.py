@@ -23,6 +23,7 @@ from alphabet_ptx.descriptors import expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.grid import run_grid
 from alphabet_ptx.instructions import find_pattern
+from alphabet_ptx.limits import check_grid, check_shared
 from alphabet_ptx.machines import Machine, borrow_machine, without_collection
 from alphabet_ptx.memory import POISON
 from alphabet_ptx.modes import USUAL, Mode
@@ -126,6 +127,8 @@ def run(
     placeable = {name: array for name, array in arrays.items() if array is not None}
     with np.errstate(all="ignore"), borrow_machine(ptx, shared) as machine:
         program = machine.program
+        check_grid(program.name, sizes, limit)
+        check_shared(program.name, program.target, machine.shared)
         placed = lay_out(machine.memory, placeable)
         parameters = pack_parameters(program, values, placed, kinds)
         speculate = together != 1 and mode.lockstep and machine.stands_alone

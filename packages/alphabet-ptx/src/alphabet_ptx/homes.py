@@ -48,5 +48,6 @@ class Homes:
         home = min(self.homes, key=lambda home: max(home.first - address, address - home.first - home.size + 1))
         return (
             f"{address - home.first:+d} bytes from where the caller has {home.name!r}, which has {home.size}; "
-            "arrays that are reached by addresses in a table are passed as `reachable`"
+            "what lies behind addresses in a table is passed to `execute` as `reachable`, and known to a `ptx_device` "
+            "block if `data_ptr()` was called inside it and the tensor still lives"
         )

@@ -20,9 +20,12 @@ from alphabet_ptx.descriptors import Mapped, expand
 from alphabet_ptx.errors import PtxError
 from alphabet_ptx.execution import run
 from alphabet_ptx.launches import Launch
+from alphabet_ptx.limits import check_grid
 from alphabet_ptx.parse import parse
 from alphabet_ptx.reruns import compare_orders
+from alphabet_ptx.tables import list_tables
 from alphabet_ptx.unwritten import view_bytes
+from alphabet_ptx.writable import may_write
 
 if TYPE_CHECKING:
     from alphabet_ptx.driver import PtxDevice
@@ -58,7 +61,7 @@ class Launcher:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        if x * y * z:
+        if 0 not in (x, y, z):
             self._launch(device, (x, y, z), stream, arguments)
         if exit_hook is not None:
             exit_hook(launch_metadata)
@@ -71,16 +74,25 @@ class Launcher:
         device.report.launches.append(launch)
         began = time.perf_counter()
         try:
+            check_grid(meta.name, grid, device.limit)
             values, kinds = self._bind(arguments)
             arrays = {name: as_bytes(name, value) for name, value in values.items() if kinds[name].startswith("*")}
+            arrays |= device.addresses.reach(list_tables(kinds, values, arrays))
+            if device.bounds == "storage":
+                arrays |= {
+                    f"the storage of {name}": view_storage(values[name]) for name in list(arrays) if name in values
+                }
             scratch = self._allocate_scratch(grid, stream)  # kept until the launch has ended
             if scratch is not None:
                 arrays[SCRATCH] = as_bytes(SCRATCH, scratch)
+            for array in arrays.values():
+                if array is not None:
+                    array.flags.writeable = may_write(array)
             execute = partial(run, self.ptx, grid, values, arrays, kinds, shared=meta.shared, limit=device.limit)
-            before = {name: array.copy() for name, array in arrays.items() if array is not None}
+            found = {name: array for name, array in arrays.items() if array is not None and array.flags.writeable}
+            before = {name: array.copy() for name, array in found.items()}
             launch.report = execute(strict=device.strict, mode=device.mode)
             if launch.races and device.rerun:
-                found = {name: array for name, array in arrays.items() if array is not None}
                 try:
                     launch.changed = find_changes(
                         found, before, lambda order: execute(mode=replace(device.mode, order=order))
@@ -131,7 +143,7 @@ def active_device() -> "PtxDevice":
     """The device whose block is running."""
     from triton.runtime import driver
 
-    device = getattr(driver.active, "device", None)
+    device = getattr(driver._active, "device", None)  # asking for the active driver would look for a GPU
     if device is None:
         raise PtxError("a kernel that was compiled in a ptx_device block was launched outside of it; launch it inside")
     found: PtxDevice = device
@@ -164,9 +176,7 @@ def as_bytes(name: str, value: Any) -> Array | None:
     """The bytes behind a tensor, from its first element to its last; they are the tensor's own, not a copy."""
     if value is None:
         return None
-    if isinstance(value, Mapped):
-        value = value.descriptor.base
-    tensor = getattr(value, "base", value) if not hasattr(value, "untyped_storage") else value  # triton.reinterpret
+    tensor = find_tensor(value)
     if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
         raise PtxError(f"argument {name} must be a tensor on the CPU; got {type(value).__name__}")
     place = tensor.untyped_storage().device.type
@@ -175,3 +185,18 @@ def as_bytes(name: str, value: Any) -> Array | None:
     reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     count = tensor.element_size() * (1 + reach) if tensor.numel() else 0
     return view_bytes(tensor.data_ptr(), count)
+
+
+def find_tensor(value: Any) -> Any:
+    """The tensor behind an argument: behind a descriptor, or what `triton.reinterpret` made."""
+    if isinstance(value, Mapped):
+        value = value.descriptor.base
+    return value if hasattr(value, "untyped_storage") else getattr(value, "base", value)
+
+
+def view_storage(value: Any) -> Array | None:
+    """The bytes of all memory that an argument is a part of."""
+    if value is None:
+        return None
+    storage = find_tensor(value).untyped_storage()
+    return view_bytes(storage.data_ptr(), storage.nbytes())

@@ -54,8 +54,9 @@ class Launch:
 class DeviceReport(Sequence[Launch]):
     """The launches of a device in their order."""
 
-    def __init__(self) -> None:
-        self.launches: list[Launch] = []
+    def __init__(self, launches: Sequence[Launch] = ()) -> None:
+        self.launches = list(launches)
+        self.taken = 0
 
     def __len__(self) -> int:
         return len(self.launches)
@@ -75,6 +76,12 @@ class DeviceReport(Sequence[Launch]):
     def faults(self) -> list[PtxError]:
         """The faults that ended launches."""
         return [launch.fault for launch in self.launches if launch.fault is not None]
+
+    def take_new(self) -> "DeviceReport":
+        """The launches since this was called last."""
+        new = DeviceReport(self.launches[self.taken :])
+        self.taken = len(self.launches)
+        return new
 
     def __str__(self) -> str:
         lines = [str(launch) for launch in self.launches]

@@ -13,6 +13,7 @@ from alphabet_ptx.errors import PtxError
 from alphabet_ptx.verdicts import judge
 
 FIXTURE = "ptx_device"
+DEVICE = pytest.StashKey[PtxDevice]()
 
 
 class PtxWarning(UserWarning):
@@ -47,23 +48,31 @@ def make_device(request: pytest.FixtureRequest) -> Iterator[PtxDevice]:
     """The device that the test's kernels run on; `report` has its launches."""
     marker = request.node.get_closest_marker("ptx")
     options: dict[str, Any] = {"arch": request.config.getoption("--ptx-arch"), **(marker.kwargs if marker else {})}
+    if marker and marker.args:
+        raise PtxError(f"the marker ptx takes options by name, such as arch='sm_80'; got {marker.args[0]!r}")
     try:
         block = ptx_device(**options)
-        with block as device:
-            yield device
     except TypeError as error:
         raise PtxError(f"the marker ptx takes the options of ptx_device: {error}") from error
+    with block as device:
+        request.node.stash[DEVICE] = device
+        yield device
+        report_findings(request.node, device)  # of other fixtures, which end before this one
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Judge what a test launched once it has passed; if it has not, its own error says more."""
-    result = yield
-    device = pyfuncitem.funcargs.get(FIXTURE)
-    if isinstance(device, PtxDevice):
-        verdict = judge(device.report)
-        for warning in verdict.warnings:
-            pyfuncitem.warn(PtxWarning(warning))
-        if verdict.errors:
-            pytest.fail("\n".join(verdict.errors), pytrace=False)
-    return result
+    yield
+    device = item.stash.get(DEVICE, None)
+    if device is not None:
+        report_findings(item, device)
+
+
+def report_findings(item: pytest.Item, device: PtxDevice) -> None:
+    """Warn of races that do not matter, and fail on anything worse, for the launches that were not judged yet."""
+    verdict = judge(device.report.take_new())
+    for warning in verdict.warnings:
+        item.warn(PtxWarning(warning))
+    if verdict.errors:
+        pytest.fail("\n".join(verdict.errors), pytrace=False)

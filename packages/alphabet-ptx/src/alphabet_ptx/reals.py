@@ -99,6 +99,11 @@ def _gross(compute: Function) -> Binder:
     return elementwise(lambda _: Operation(lambda value: upper(compute(upper(value))), ("f64",), ("f64",)))
 
 
+def _divide_fast(a: Array, b: Array) -> Array:
+    """The quotient as a times 1 / b, which is zero for divisors beyond 2**126 (PTX ISA, 9.7.3.8)."""
+    return np.where((np.abs(b) > 2.0**126) & np.isfinite(b), a * np.copysign(0.0, b), a / b)
+
+
 def _reciprocal_root(value: Array) -> Array:
     return np.asarray(1 / np.sqrt(value))
 
@@ -193,7 +198,8 @@ TABLE: dict[str, Binder] = {
     f"mul[.rn].{{f64,{_HALVES}}}": _real(np.multiply),
     "div.rn[.ftz].f32": _real(np.divide),
     "div.rn.f64": _real(np.divide),
-    "div.{full,approx}[.ftz].f32": _approximate(np.divide, 2),
+    "div.full[.ftz].f32": _approximate(np.divide, 2),
+    "div.approx[.ftz].f32": _approximate(_divide_fast, 2),
     "rcp.rn[.ftz].f32": _real(np.reciprocal, 1),
     "rcp.rn.f64": _real(np.reciprocal, 1),
     "rcp.approx[.ftz].f32": _approximate(np.reciprocal),

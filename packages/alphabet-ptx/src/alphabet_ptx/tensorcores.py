@@ -2,16 +2,21 @@
 
 Products are exact. A block of them and the accumulator are aligned to the largest exponent among them, cut (towards
 zero) behind a fixed number of bits, added exactly, and the sum is cut to float32, or rounded to the nearest float16.
-Then follows the next block. Known from experiments: Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA
-tensor cores" (2021), up to A100; Xie et al., "MMA-Sim" (2025) and Khattak and Mikaitis, "Accurate models of NVIDIA
-tensor cores" (2025), up to Blackwell.
+Then follows the next block. Known from experiments, not from NVIDIA:
+
+- M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Comput. Sci. 7 (2021):
+  truncation and blocks, up to A100.
+- P. Xie, Y. Wang, F. Yang, M. Yang, "MMA-Sim: Bit-accurate reference model of tensor cores and matrix cores",
+  arXiv:2511.10909 (2025), compared bit by bit with ten architectures. The numbers below are those of its published
+  code (`mmasim/simulator/nv_ptx.py`, classes mma and wgmma), with which they were compared.
+- F. Khattak, M. Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv:2512.07004 (2025): V100 to B200.
 
 Ampere and Ada add blocks of 16 bytes of a row (8 of fp16 and bf16, 4 of tf32, 16 of fp8) with 24 bits behind the point,
-Hopper and later blocks of 32 bytes with 25 bits; fp8 has 13 bits, and so has its float32 result. Taken to be worse than
+Hopper blocks of 32 bytes with 25 bits; fp8 has 13 bits, and so has its float32 result. Taken to be worse than
 reported: a product's exponent counts as normalised, where a GPU adds those of its factors and may keep one bit
-more, and mma with fp8 on Hopper, which does not use the fp8 unit, is treated like wgmma. Not known and not modelled:
-which of equal zeros results, and sums that overflow, which become infinite here. Products in float64 and in integers
-are as in the ideal mode.
+more. Not found in these sources: sm_87, taken to be as sm_80, and mma with fp8 on Hopper, taken to be as wgmma. Not
+modelled: which of equal zeros results, and sums that overflow, which become infinite here. Products in float64 and in
+integers are as in the ideal mode.
 """
 
 import numpy as np

@@ -28,6 +28,16 @@ def unpack(pieces: int) -> Trace:
     return lambda unknown, _: np.split(unknown[0], pieces, axis=1)
 
 
+def convert_pair(size: int) -> Trace:
+    """Two numbers, from one register or from two of which the second is the lower, become two of `size` bytes."""
+
+    def trace(unknown: list[Array], _: list[Array]) -> Sequence[Array]:
+        halves = np.split(unknown[0], 2, axis=1) if len(unknown) == 1 else unknown[::-1]
+        return [np.concatenate([np.repeat(half.any(axis=1, keepdims=True), size, axis=1) for half in halves], axis=1)]
+
+    return trace
+
+
 def select(unknown: list[Array], sources: list[Array]) -> Sequence[Array]:
     """Only the chosen one of two has to be known, and which."""
     return [np.where(sources[2][:, None], unknown[0], unknown[1]) | unknown[2]]
