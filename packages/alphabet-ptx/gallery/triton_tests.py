@@ -46,6 +46,9 @@ def run(folder: Path, arch: str, only: str = "") -> None:
     log = tables.HERE / f"triton_tests.{digest}.jsonl"
     table = tables.HERE / "triton_tests.csv"
     before = {row["test"]: row for row in tables.read(table)}
+    if not log.exists():  # the plugin leaves out what the log has
+        known = [json.dumps(row) + "\n" for row in before.values() if row["digest"] == digest]
+        log.write_text("".join(known), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "triton_plugin", "--rootdir", ".", "--confcutdir", "."]
     command += ["-q", "--tb=no", "-p", "no:cacheprovider", "--ptx-log", str(log), "--ptx-arch", arch]
     command += choose(only, [row["test"] for row in before.values() if row["outcome"] in (FAILED, "crashed")])

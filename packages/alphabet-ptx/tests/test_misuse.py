@@ -99,6 +99,25 @@ def test_an_unknown_instruction_is_named_with_its_line():
         strange_kernel[(1,)](torch.zeros(1, dtype=torch.int32))
 
 
+def test_a_kernel_for_another_backend_is_refused():
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = ASTSource(copy_kernel, signature, constexprs={"BLOCK": 4})
+    with ptx_device():
+        compiled = triton.compile(source, target=GPUTarget("hip", "gfx942", 64))
+        with pytest.raises(PtxError, match="kernel copy_kernel was compiled for hip; this device runs PTX"):
+            compiled[(1, 1, 1)](torch.zeros(4), torch.zeros(4), 4)
+
+
+def test_an_interpreter_is_no_device(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(PtxError, match="TRITON_INTERPRET is set, so kernels would be interpreted"), ptx_device():
+        pass
+    monkeypatch.delenv("TRITON_INTERPRET")
+
+
 def test_compiling_ahead_launches_nothing():
     with ptx_device() as device:
         compiled = copy_kernel.warmup(torch.float32, torch.float32, 4, BLOCK=4, grid=(1,))

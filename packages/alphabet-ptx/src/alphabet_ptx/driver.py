@@ -97,7 +97,8 @@ def ptx_device(
     """
     mode = Mode(order, rounding, seed)
     device = PtxDevice(arch, strict=strict, limit=limit, autotune=autotune, rerun=rerun, bounds=bounds, mode=mode)
-    import_triton()
+    if import_triton().knobs.runtime.interpret:
+        raise PtxError("TRITON_INTERPRET is set, so kernels would be interpreted, not compiled; unset it")
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
