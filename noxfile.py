@@ -238,7 +238,7 @@ def bench_cpu(session: nox.Session) -> None:
 @nox.session(name="bench-ptx")
 def bench_ptx(session: nox.Session) -> None:
     """alphabet-ptx: kernels in batches of programs and one by one, ratios; `-- --against TREE` another checkout's."""
-    install(session, "--editable", "packages/alphabet-ptx")
+    install(session, "--editable", "packages/alphabet-ptx", "--editable", "testing")
     session.run("python", "packages/alphabet-ptx/bench/ptx_bench.py", *session.posargs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import bench_kernels as kernels
 import numpy as np
 from alphabet_ptx import CompiledKernel, compile_kernel
+from alphabet_testing.ptx.kernels import softmax_rows_kernel
 
 Arguments = dict[str, Any]
 
@@ -121,7 +122,7 @@ def _product(name: str, kind: str, dtype: Any, size: int, block: int, depth: int
 CASES = [
     Case(
         "softmax",
-        kernels.softmax_kernel,
+        softmax_rows_kernel,
         signature("x out", columns="i32"),
         {"BLOCK": 1024},
         (64,),

@@ -3,16 +3,7 @@
 
 import triton
 import triton.language as tl
-
-
-@triton.jit
-def softmax_kernel(x, out, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    o = tl.arange(0, BLOCK)
-    m = o < columns
-    v = tl.load(x + row * columns + o, mask=m, other=-float("inf"))
-    e = tl.exp(v - tl.max(v, axis=0))
-    tl.store(out + row * columns + o, e / tl.sum(e, axis=0), mask=m)
+from alphabet_testing.ptx.kernels import affine_pair
 
 
 @triton.jit
@@ -167,16 +158,6 @@ def cumsum_kernel(x, out, T, BT: tl.constexpr, BD: tl.constexpr):
         v = tl.load(x + p, mask=m, other=0.0)
         tl.store(out + p, tl.cumsum(v, axis=0) + carry[None, :], mask=m)
         carry += tl.sum(v, axis=0)
-
-
-@triton.jit
-def affine_pair(ar1, ai1, br1, bi1, ar2, ai2, br2, bi2):
-    return (
-        ar2 * ar1 - ai2 * ai1,
-        ar2 * ai1 + ai2 * ar1,
-        ar2 * br1 - ai2 * bi1 + br2,
-        ar2 * bi1 + ai2 * br1 + bi2,
-    )
 
 
 @triton.jit
