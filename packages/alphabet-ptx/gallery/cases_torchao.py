@@ -36,14 +36,6 @@ def int_scaled_matmul() -> list[Compared]:
     return [Compared("product", got, (a.double() @ b.double()) * scales.double())]
 
 
-@TORCHAO.case("product of integers, tuned by torchao", EXACT)
-def int_matmul_tuned() -> list[Compared]:
-    from torchao.kernel.intmm_triton import int_matmul_cuda
-
-    a, b = (integers(-100, 100, 64, 64, seed=seed, dtype=torch.int8) for seed in range(2))
-    return [Compared("product", int_matmul_cuda(a, b), a.double() @ b.double())]
-
-
 @TORCHAO.case("product of integers with scales of rows and columns", FP32)
 def scaled_int8_mm() -> list[Compared]:
     from torchao.prototype.quantized_training.int8_mm import scaled_int8_mm_cuda

@@ -25,8 +25,6 @@ REFUSALS = {
     ("flash-attn", "linear layer with activation"): "Written for Triton 2: it imports a module that Triton 3 has not",
     ("flash-attn", "attention"): "Written for Triton 2: Triton 3.7 does not compile it",
     ("xformers", "product of tiles"): "It estimates its kernels' times from the clock rates of a GPU",
-    ("torchao", "product of integers, tuned by torchao"): "torchao tunes by itself and takes the time of 960 "
-    "configurations by CUDA events",
 }
 
 # The causes of failures among Triton's tests, by what their names or messages have in them; the first that fits.

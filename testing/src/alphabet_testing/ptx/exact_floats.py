@@ -61,6 +61,13 @@ def divide(kind, a, b):
     return rounded(Fraction(a) / Fraction(b), math.copysign(0.0, a) * math.copysign(1, b), kind)
 
 
+def divide_fast(kind, a, b):
+    """a times 1 / b, which is zero beyond 2**126."""
+    if finite(b) and abs(b) > 2.0**126:
+        return math.copysign(0.0, a) * math.copysign(1, b) if finite(a) else math.nan
+    return divide(kind, a, b)
+
+
 def square_root(kind, a):
     if not finite(a) or a <= 0:
         return a if a == 0 or a == math.inf else math.nan
@@ -94,7 +101,7 @@ FLOATS = {
     "sub": lambda parts, mode, a, b: add(parts[-1], mode, a, -b),
     "mul": lambda parts, mode, a, b: multiply(parts[-1], mode, a, b),
     "fma": lambda parts, mode, a, b, c: fma(parts[-1], mode, a, b, c),
-    "div": lambda parts, mode, a, b: divide(parts[-1], a, b),
+    "div": lambda parts, mode, a, b: (divide_fast if "approx" in parts else divide)(parts[-1], a, b),
     "rcp": lambda parts, mode, a: divide(parts[-1], 1.0, a),
     "sqrt": lambda parts, mode, a: square_root(parts[-1], a),
     "rsqrt": lambda parts, mode, a: divide(parts[-1], 1.0, math.sqrt(a) if a >= 0 else math.nan),
