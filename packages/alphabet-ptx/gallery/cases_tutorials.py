@@ -1,8 +1,8 @@
 """Triton's tutorials: their launchers, from a checkout of Triton's sources, which no index has.
 
 A tutorial is a script that defines a launcher, tries it on large inputs and measures its time. What it defines is
-executed as it is written, up to the launcher: its imports, functions, classes and assignments. What only prints, tries,
-measures or looks for cuBLAS is left out.
+executed as it is written, up to the launcher: imports, functions, classes, assignments and conditions. What only
+prints, tries, measures or looks for cuBLAS is left out.
 """
 
 import ast
@@ -30,13 +30,20 @@ def tutorial(start: str, *names: str) -> ModuleType:
     (path,) = Path(folder).glob(f"{start}-*.py")
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     ends = [i for i, statement in enumerate(tree.body) if names_of(statement) & set(names)]
-    kept = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Try)
-    tree.body = [statement for statement in tree.body[: max(ends) + 1] if isinstance(statement, kept)]
+    tree.body = [statement for statement in tree.body[: max(ends) + 1] if defines(statement)]
     module = ModuleType(f"tutorial_{start}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     exec(compile(tree, str(path), "exec"), module.__dict__)
     return module
+
+
+def defines(statement: ast.stmt) -> bool:
+    """Whether a statement defines something, other than cuBLAS to compare times with."""
+    if isinstance(statement, ast.If):
+        return "blas" not in ast.unparse(statement)
+    kept = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Try)
+    return isinstance(statement, kept)
 
 
 def names_of(statement: ast.stmt) -> set[str]:

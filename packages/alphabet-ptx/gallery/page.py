@@ -23,10 +23,10 @@ float32 operands to 11 bits (tf32), {bf16:.0e} in bfloat16, and none where nothi
 """
 
 REVIEW = """\
-A review before this package had a driver launched 66 of other people's launchers by a trial, and 53 were right. It
-names groups and subjects, not calls, so its launches cannot be found one by one; below, each group stands beside all
-rows of its packages. Counted are the group's launches less one for every row here that is not right, as if each such
-row were one of the review's: the least that can be said."""
+A review before this package had a driver launched 66 of other people's launchers by a trial, and 53 were right (its
+table adds up to 67). It names groups and subjects, not calls, so its launches cannot be found one by one; below, each
+group stands beside all rows of its packages. Counted are the group's launches less one for every row here that is not
+right, as if each such row were one of the review's: the least that can be said."""
 
 
 def write_page(path: Path) -> None:

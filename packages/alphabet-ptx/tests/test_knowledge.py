@@ -153,6 +153,16 @@ def test_local_memory_keeps_what_is_unknown():
             store(f"{spill}ld.local.b32 %r1, [{place}];")
 
 
+def test_a_copy_of_nothing_needs_no_address():
+    body = "shl.b32 %r4, %r0, 2;\nmov.b32 %r2, {};\ncp.async.ca.shared.global [%r4], [%d7], 4, %r2;\n"
+    body += "cp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 %r1, [%r4];\n" + STORE
+    out = np.ones(THREADS, np.int32)
+    run(body.format(0), out, shared=4 * THREADS)
+    assert (out == 0).all()
+    with pytest.raises(PtxError, match="an address is unknown"):
+        run(body.format(4), out, shared=4 * THREADS)
+
+
 def test_an_unknown_value_is_nan_in_shared_memory():
     body = "shl.b32 %r2, %r0, 2;\nst.shared.b32 [%r2], %r7;\nld.shared.b32 %r1, [%r2];\n"
     out = np.zeros(THREADS, np.float32)

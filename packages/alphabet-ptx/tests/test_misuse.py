@@ -13,6 +13,7 @@ from alphabet_testing.ptx.misuse_kernels import (
     choose_kernel,
     copy_kernel,
     general_kernel,
+    halves_kernel,
     spin_kernel,
     strange_kernel,
     tuned_copy,
@@ -86,6 +87,13 @@ def test_absent_arguments_strings_and_numbers_that_are_not_specialized():
             general_kernel[(1,)](x, out, 4, factor, BLOCK=4)
             assert out.tolist() == [i * float(factor) for i in range(4)]
     assert len({launch.ptx for launch in list(device.report)[2:4]}) == 1  # one and sixteen are numbers like others
+
+
+def test_numbers_in_half_precision():
+    with ptx_device():
+        out = torch.zeros(2)
+        halves_kernel[(1,)](out, 1.0 + 2.0**-10, -3.0)
+    assert out.tolist() == [1.0 + 2.0**-10, -3.0]
 
 
 def test_a_loop_without_end_ends_with_its_line():

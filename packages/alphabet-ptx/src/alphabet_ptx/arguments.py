@@ -158,7 +158,7 @@ def pack_parameters(
         if isinstance(value, Mapped):
             packed[parameter.name] = value.encode(ORIGIN + placed[name].offset)
         elif parameter.size != size_of(parameter.kind):
-            packed[parameter.name] = _pack_bytes(name, value, parameter)
+            packed[parameter.name] = _pack_bytes(name, value, parameter, kinds.get(name))
         elif name in placed:
             packed[parameter.name] = struct.pack("<Q", ORIGIN + placed[name].offset)
         else:
@@ -166,14 +166,21 @@ def pack_parameters(
     return packed
 
 
-def _pack_bytes(name: str, value: object, parameter: Parameter) -> bytes:
-    """A parameter that is passed by value as an array of bytes."""
+def _pack_bytes(name: str, value: Any, parameter: Parameter, kind: str | None) -> bytes:
+    """A parameter that is passed by value as an array of bytes; so is a number of half precision."""
+    if kind in ("fp16", "bf16") and parameter.size == 2 and isinstance(value, int | float | np.number):
+        return _pack_half(float(value), kind)
     if not isinstance(value, bytes | bytearray | memoryview) or len(bytes(value)) != parameter.size:
         given = (
             f"{len(bytes(value))} bytes" if isinstance(value, bytes | bytearray | memoryview) else type(value).__name__
         )
         raise PtxError(f"argument {name} is passed by value and must be {parameter.size} bytes; got {given}")
     return bytes(value)
+
+
+def _pack_half(value: float, kind: str) -> bytes:
+    """A number in two bytes, as Triton's launcher makes it: bfloat16 is cut."""
+    return struct.pack("<e", value) if kind == "fp16" else struct.pack("<f", value)[2:]
 
 
 def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) -> bytes:
@@ -183,7 +190,7 @@ def _pack_number(name: str, value: Any, parameter: Parameter, kind: str | None) 
         raise PtxError(f"argument {name} must have type {kind or parameter.kind}; got {type(value).__name__}")
     size = size_of(parameter.kind)
     if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
+        return _pack_half(float(value), kind)
     if parameter.kind.startswith("f") or (kind or "").startswith("fp"):
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
     if int(value) != value or not -(1 << (8 * size - 1)) <= value < 1 << 8 * size:

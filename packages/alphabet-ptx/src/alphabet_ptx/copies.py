@@ -42,11 +42,14 @@ def _copy(instruction: Instruction, block: Block) -> Step:
     def step(mask: Mask | None) -> None:
         block.require(block.names(*rest), mask, "the size of a copy")
         threads, places = locate_target(mask)
-        _, addresses = locate_origin(mask)
         wanted = np.minimum(limits[threads], total)
         if (wanted == total).all():
-            words = load(addresses, threads)
+            words = load(locate_origin(mask)[1], threads)
         else:
+            # Where nothing is copied, nothing is read: then the address may be anything, also unknown.
+            reads = limits > 0 if mask is None else mask & (limits > 0)
+            addresses = np.zeros(len(threads), np.int64)
+            addresses[wanted > 0] = locate_origin(reads)[1]
             words = np.zeros((len(threads), total // 4), np.uint32)
             for length in map(int, np.unique(wanted[wanted > 0])):
                 part = wanted == length

@@ -82,3 +82,9 @@ def tuned_copy(configurations, **options):
         key=["n"],
         **options,
     )(copy_kernel)
+
+
+@triton.jit
+def halves_kernel(out, half: tl.float16, brain: tl.bfloat16):
+    tl.store(out, half.to(tl.float32))
+    tl.store(out + 1, brain.to(tl.float32))
