@@ -50,8 +50,12 @@ def _copy(instruction: Instruction, block: Block) -> Step:
         addresses = np.zeros(len(threads), np.int64)
         addresses[wanted > 0] = locate_origin(reads)[1]
         if (wanted == total).all():
-            words = load(addresses, threads)
+            words = load(locate_origin(mask)[1], threads)
         else:
+            # Where nothing is copied, nothing is read: then the address may be anything, also unknown.
+            reads = limits > 0 if mask is None else mask & (limits > 0)
+            addresses = np.zeros(len(threads), np.int64)
+            addresses[wanted > 0] = locate_origin(reads)[1]
             words = np.zeros((len(threads), total // 4), np.uint32)
             for length in map(int, np.unique(wanted[wanted > 0])):
                 part = wanted == length
