@@ -43,12 +43,6 @@ def _copy(instruction: Instruction, block: Block) -> Step:
         block.require(block.names(*rest), mask, "the size of a copy")
         threads, places = locate_target(mask)
         wanted = np.minimum(limits[threads], total)
-        # Where nothing is copied, nothing is read: then the address may be anything, also unknown.
-        reads = mask
-        if rest:
-            reads = limits > 0 if mask is None else mask & (limits > 0)
-        addresses = np.zeros(len(threads), np.int64)
-        addresses[wanted > 0] = locate_origin(reads)[1]
         if (wanted == total).all():
             words = load(locate_origin(mask)[1], threads)
         else:
