@@ -12,7 +12,8 @@ from alphabet_audit import evaluate, read_declarations
 from alphabet_audit.declare.declarations import FILES
 from alphabet_testing.audit.evidence_copy import EvidenceCopy, read_run
 from alphabet_testing.audit.fake_bench import Interrupting, run_fake
-from alphabet_testing.audit.forger import FREE, MUST, Forger
+from alphabet_testing.audit.forger import Forger
+from alphabet_testing.audit.oracle import FREE, MUST
 from alphabet_testing.places import AUDIT
 
 DECLARED = read_declarations()

@@ -78,7 +78,9 @@ def test_nothing_read_is_nothing_passed():
 
 
 def test_a_limit_is_earned():
-    rule = Tolerance("logits", floor=1e-6, slack=3.0, reason="derived")
+    rule = Tolerance("logits", floor=1e-6, slack=3.0, ceiling=1e-5, reason="derived")
     assert rule.limit(0.0) == 1e-6
     assert rule.limit(1e-6) == pytest.approx(3e-6)
+    assert rule.limit(1e-5) == pytest.approx(3e-5)
     assert math.isnan(rule.limit(math.nan))
+    assert math.isnan(rule.limit(1.1e-5))  # beside a plain torch that is wrong itself nothing is right

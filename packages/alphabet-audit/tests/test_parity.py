@@ -12,6 +12,7 @@ from alphabet_audit.declare.cases import INTERPRETED, NATIVE, PLANS, expected_ca
 from alphabet_audit.declare.declarations import FILES
 from alphabet_audit.declare.quantities import GATE_QUANTITIES
 from alphabet_audit.evidence.canonical import encode
+from alphabet_audit.evidence.environment_form import GPU_IDENTITY
 from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.gates.runtimes import triton_runtime
 from alphabet_audit.measure.manifest import make_manifest
@@ -20,7 +21,7 @@ from alphabet_audit.protocol.outcomes import Outcome, read_outcome, skip_case
 from alphabet_audit.protocol.readings import judge
 from alphabet_audit.show.screen import parity_table
 from alphabet_testing.audit.evidence_copy import read_run
-from alphabet_testing.audit.fake_bench import ENVIRONMENT, HASH, FakeBench, skip_sync
+from alphabet_testing.audit.fake_bench import ENVIRONMENT, FakeBench, skip_sync
 from rich.console import Console
 
 DECLARED = read_declarations()
@@ -59,8 +60,13 @@ def test_on_a_gpu_all_gates_can_pass(tmp_path):
     bench = FakeBench(DECLARED.tolerances)
     environment = {
         **ENVIRONMENT,
-        "device": {"type": "cuda", "name": "a GPU that does not exist"},
-        "imports": {**ENVIRONMENT["imports"], "alphabet_triton/runtime.py": HASH},
+        "device": {
+            "type": "cuda",
+            "name": "a GPU that does not exist",
+            "capability": "8.9",
+            "cuda": "12.8",
+            "gpu": dict.fromkeys(GPU_IDENTITY, "unknown"),
+        },
     }
     outcomes = []
     for name in ("cpu", NATIVE):

@@ -10,7 +10,7 @@ import pytest
 from alphabet_audit import AuditError, read_declarations
 from alphabet_audit.declare.declarations import FILES
 from alphabet_audit.evidence.chain import RECORDS, read_records
-from alphabet_audit.show.compare import compare_runs, comparison_table
+from alphabet_audit.show.compare import compare_runs, compare_with_paper, comparison_table, write_comparison
 from alphabet_audit.show.pictures import draw_samples, shade
 from alphabet_audit.show.report import write_report
 from alphabet_testing.audit.evidence_copy import read_run
@@ -177,3 +177,36 @@ def test_a_run_with_fewer_rows_is_compared_where_both_have_one(tmp_path, whole_r
     found = compare_runs([whole_run, tmp_path], declarations)
     assert len(found.changes) == 180
     assert sum(change.factor is not None for change in found.changes) == 18
+
+
+def test_runs_of_different_devices_are_not_compared_as_if_they_were_one(tmp_path):
+    declarations = run_fake(tmp_path / "one", "same-width")
+    device = {**ENVIRONMENT["device"], "name": "another processor"}
+    run_fake(tmp_path / "two", "same-width", environment={**ENVIRONMENT, "device": device}, bench=Slower)
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(AuditError, match=r"different devices: .*another processor.*--across-devices"):
+        compare_runs(folders, declarations)
+    found = compare_runs(folders, declarations, across_devices=True)
+    assert not any(change.clear for change in found.changes)
+    assert all(step.seconds is None for change in found.changes for step in change.steps)
+
+
+def test_a_trend_shows_every_run_and_where_it_changed(tmp_path):
+    declarations = run_fake(tmp_path / "1", "same-width")
+    run_fake(tmp_path / "2", "same-width", bench=Slower)
+    run_fake(tmp_path / "3", "same-width", bench=Slower)
+    found = compare_runs([tmp_path / name for name in "123"], declarations)
+    gru = next(change for change in found.changes if (change.family, change.phase) == ("gru", "step"))
+    assert len(gru.ratios) == 3
+    assert [step.clear for step in gru.steps] == [True, False]
+    text = write_comparison(found, tmp_path / "page").read_text()
+    assert outline(text).addresses == []
+    assert text.count('class="changed"') == 2
+
+
+def test_a_run_stands_beside_the_papers_table_with_both_devices_named(whole_run):
+    found = compare_with_paper(whole_run, read_declarations())
+    assert len(found.changes) == 180
+    assert found.names == ["paper, RTX 4090", "run, cpu"]
+    assert max(change.ratios[0] for change in found.changes) == 44.38
+    assert not any(change.clear for change in found.changes)

@@ -44,19 +44,19 @@ def fraction(*names):
 
 
 class FakeClock:
-    """Time passes only in arms, with noise of one per cent that the number of the measurement determines."""
+    """Time passes only in arms, with noise of one per cent that the session and the measurement's number determine."""
 
     name = "monotonic"
 
     def __init__(self):
-        self.now, self.measured = 0.0, 0
+        self.now, self.measured, self.session = 0.0, 0, 0
 
     def settle(self):
         pass
 
     def measure(self, call, repeats):
         self.measured += 1
-        started, noise = self.now, 1.0 + 0.01 * (fraction("noise", self.measured) - 0.5)
+        started, noise = self.now, 1.0 + 0.01 * (fraction("noise", self.session, self.measured) - 0.5)
         for _ in range(repeats):
             self.now += call() * noise
         return self.now - started
@@ -200,8 +200,9 @@ def run_fake(
     plan = Plan(scope, declarations)
     manifest = make_manifest("ledger", "cpu", environment, declarations, plan=plan.to_record(), cells=fake_cells(plan))
     with Evidence(folder, manifest, declarations.contents, sync) as evidence:
-        made = bench(declarations.tolerances, **faults)
-        Ledger(plan, made, clock or FakeClock(), evidence, listener or SilentListener()).run(STATE)
+        made, clock = bench(declarations.tolerances, **faults), clock or FakeClock()
+        clock.session = len(evidence.records)  # or a resumed run would measure the same again, as a copy
+        Ledger(plan, made, clock, evidence, listener or SilentListener()).run(STATE)
     return declarations
 
 

@@ -19,15 +19,16 @@ MOST_REMARKS = 10
 COLORS = {PASS: "green", FAIL: "bold red", NOT_RUN: "yellow"}
 
 
-class LedgerScreen:
-    """Shows a ledger's progress: a bar with the time left, and for each finished cell a line with both ratios."""
+class ProgressScreen:
+    """A bar with what is going on, how many of how many, and the times elapsed and left. unit: what is counted."""
 
-    def __init__(self, console: Console, titles: dict[str, str]) -> None:
+    def __init__(self, console: Console, unit: str, total: int | None = None, what: str = "") -> None:
         self.console = console
-        self.titles = {**titles, ALPHABET: "itself (noise)"}
-        self._phases: dict[tuple[str, str], dict[str, str]] = {}
-        self._bar = count_progress(console, "rows,")
-        self._task = self._bar.add_task("rows", total=None, what="")
+        self._bar = Progress(
+            TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit},"),
+            TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"), console=console,
+        )  # fmt: skip
+        self._task = self._bar.add_task(unit, total=total, what=what)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -38,6 +39,15 @@ class LedgerScreen:
     ) -> None:
         self._bar.update(self._task, what="")
         self._bar.stop()
+
+
+class LedgerScreen(ProgressScreen):
+    """Shows a ledger's progress: a bar with the time left, and for each finished cell a line with both ratios."""
+
+    def __init__(self, console: Console, titles: dict[str, str]) -> None:
+        super().__init__(console, "rows")
+        self.titles = {**titles, ALPHABET: "itself (noise)"}
+        self._phases: dict[tuple[str, str], dict[str, str]] = {}
 
     def begin(self, done: list[Record], total: int) -> None:
         """Show how many rows there are, and which of them earlier sessions did."""
@@ -88,34 +98,15 @@ def parity_table(outcomes: list[Outcome]) -> Table:
     return table
 
 
-class ParityScreen:
+class ParityScreen(ProgressScreen):
     """Shows how many gates of how many are done, which was the last, and the time left."""
 
     def __init__(self, console: Console, total: int) -> None:
-        self._bar = count_progress(console, "gates,")
-        self._task = self._bar.add_task("gates", total=total, what="compiling kernels")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.update(self._task, what="")
-        self._bar.stop()
+        super().__init__(console, "gates", total, "compiling kernels")
 
     def finish(self, outcome: Outcome) -> None:
         """Count a gate that was tried or skipped."""
         self._bar.update(self._task, advance=1, what=f"{outcome.runtime}: {outcome.case.key}: {outcome.verdict}")
-
-
-def count_progress(console: Console, unit: str) -> Progress:
-    """A bar with what is going on, how many of how many, and the times elapsed and left."""
-    return Progress(
-        TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
-        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"), console=console,
-    )  # fmt: skip
 
 
 def print_evaluation(
