@@ -73,6 +73,10 @@ def count_operations(launch: Launch, batch: int) -> tuple[float, float]:
             return 4 * tokens * s["D"] * s["N"], tokens * s["D"] * 40
         case "edge_bwd_kernel":
             return 0, tokens * s["D"] * (20 + 6 * s["C"])
+        case "turn_kernel":  # eight terms, in one substep
+            return 0, 8 * 2 * launch.tensors["moved"].numel() * s["D"]
+        case "orthonormalize_kernel":
+            return 0, 2 * 2 * launch.tensors["moved"].numel() * s["D"]
     return 0, 0  # fold, head and the optimizer: bound by their launch
 
 

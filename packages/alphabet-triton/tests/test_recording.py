@@ -18,6 +18,7 @@ from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.graphs import warm_up
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import RecordingDevice, device_of, record
+from alphabet_triton.ops.constraint.launch import launch_constraint
 from alphabet_triton.ops.edge.launch import launch_edge_backward
 from alphabet_triton.ops.head.launch import launch_head_backward
 from alphabet_triton.ops.reader.launch import launch_reader_backward
@@ -31,7 +32,7 @@ STEP = [
     *2 * ["fold_fwd_kernel"], *FORWARD, "head_bwd_kernel",
     "scan_bwd_kernel", "outer_bwd_kernel", "norm_bwd_kernel", "reader_bwd_kernel", "outer_bwd_kernel",
     "scan_bwd_kernel", "outer_bwd_kernel", "norm_bwd_kernel", "edge_bwd_kernel", *2 * ["fold_bwd_kernel"],
-    "adamw_kernel",
+    "adamw_kernel", "turn_kernel", "orthonormalize_kernel",
 ]  # fmt: skip
 B, T, C, D, M, K = 2, 77, 2, 24, 5, 3
 
@@ -120,7 +121,7 @@ def test_the_backward_on_fake_cuda_tensors():
 
     with mode, torch.no_grad():
         launches, shapes = record(back)
-    assert [launch.name for launch in launches] == STEP[7:-3]
+    assert [launch.name for launch in launches] == STEP[7:-5]
     assert shapes == [
         [(B, 7, M), (B, 7, M), (K, 14 * M), (K,)],
         [(B, D, 80), (B, 80), (B, 2 * M, 80), (D, 2 * M), (D,), (D, 5), (D,), (2 * M, D), (2 * M,)],
@@ -149,6 +150,8 @@ def record_step(sizes, batch, length):
     def step():
         forward(model, values, mask, mask).sum().backward()
         FusedAdamW(list(model.parameters())).run()
+        frames = [bank.frame for bank in model.banks()]
+        launch_constraint([frame.base for frame in frames], [frame.tangent.detach() for frame in frames])
 
     with mode:
         return record(step)[0], model
@@ -217,7 +220,7 @@ def make_trainer(capture=run_eagerly, **options):
     return recorder, TritonTrainer(make_model(C, D, M, K), device=recorder, capture=capture, **options)
 
 
-def test_a_step_is_twenty_launches_in_order():
+def test_a_step_is_twenty_two_launches_in_order():
     recorder, trainer = make_trainer()
     trainer.step(make_batch(B, T, C)[0], torch.arange(B))
     assert [launch.name for launch in recorder.launches] == STEP
@@ -228,7 +231,7 @@ def test_a_step_in_parts_updates_once():
     recorder, trainer = make_trainer(microbatch=2)
     trainer.step(make_batch(5, T, C)[0], torch.arange(5) % K)
     names = [launch.name for launch in recorder.launches]
-    assert names == 3 * STEP[:-1] + STEP[-1:]
+    assert names == 3 * STEP[:-3] + STEP[-3:]
 
 
 def test_a_shape_is_recorded_once_and_replayed_with_its_batch():

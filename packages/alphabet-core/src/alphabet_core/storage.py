@@ -29,7 +29,7 @@ def save(model: Alphabet, path: str | Path) -> Path:
     config = json.dumps(model.config.to_dict(), sort_keys=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     for name, tensor in tensors.items():
-        if problem := _find_problem(tensor):
+        if reason := _find_problem(tensor):
             raise AlphabetError(f"model: {name} {problem}, which could not be loaded again; it is not saved")
     metadata = {"format": FORMAT, "config": config, "sha256": _digest(config, tensors)}
     target = Path(path)
@@ -115,8 +115,8 @@ def _require_tensors(config: AlphabetConfig, tensors: dict[str, Tensor], source:
                 f"path: {source} holds other tensors than its configuration needs: {name} has shape "
                 f"{tuple(tensor.shape)} and not {tuple(wanted[name])}"
             )
-        if problem := _find_problem(tensor):
-            raise AlphabetError(f"path: {source} holds a tensor that no model can use: {name} {problem}")
+        if reason := _find_problem(tensor):
+            raise AlphabetError(f"path: {source} holds a tensor that no model can use: {name} {reason}")
 
 
 def _find_problem(tensor: Tensor) -> str | None:

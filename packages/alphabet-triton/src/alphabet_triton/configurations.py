@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
+from alphabet_core.fused import Frame
 from torch import Tensor
 
 from alphabet_triton.blocks import EDGE
@@ -11,6 +12,7 @@ from alphabet_triton.forward import forward
 from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import Launch, record
+from alphabet_triton.ops.constraint.launch import launch_constraint
 from alphabet_triton.weights import read_weights
 
 TYPES = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.uint8: "*u8"}
@@ -35,13 +37,15 @@ def list_inference(model: Alphabet, batch: int, length: int, *, masked: bool) ->
 
 
 def list_training(model: Alphabet, batch: int, length: int, *, masked: bool) -> list[Launch]:
-    """The launches of a training step: forward, backward and AdamW. None is run, and gradients are meaningless."""
+    """The launches of a training step, from forward to constraint. None is run, and gradients are meaningless."""
     values, mask = _make_batch(model, batch, length, masked)
     parameters = list(model.parameters())
 
     def step() -> None:
         forward(model, values, mask, mask).sum().backward()
         FusedAdamW(parameters).run()
+        frames = [bank.frame for bank in model.banks() if isinstance(bank.frame, Frame)]
+        launch_constraint([frame.base for frame in frames], [frame.tangent.detach() for frame in frames])
 
     return record(step)[0]
 

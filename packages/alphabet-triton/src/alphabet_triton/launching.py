@@ -19,6 +19,7 @@ UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R"]
 # compiled kernel serves all of them; what kernels write for each other begins at a multiple of sixteen bytes.
 UNALIGNED = [
     "values", "valid", "gate", "project", "taps", "bias", "gain", "frame", "raw_decay", "raw_frequency", "weight",
+    "base", "tangent", "base_2", "tangent_2",
 ]  # fmt: skip
 # How every kernel is compiled.
 KERNEL = {"do_not_specialize": UNSPECIALIZED, "do_not_specialize_on_alignment": UNALIGNED}

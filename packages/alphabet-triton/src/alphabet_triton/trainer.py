@@ -135,8 +135,20 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         assert self._adamw is not None
         with self._launching():
             self._adamw.run()
+            self._constrain_frames()
         self._adamw.expose_gradients()
-        self.alphabet.constrain()
+
+    def _constrain_frames(self) -> None:
+        """Move the frames back onto their manifold, in two launches for both."""
+        from alphabet_triton.ops.constraint.launch import launch_constraint  # which imports triton
+
+        frames = self.trainable_frames()
+        bases, tangents = [frame.base for frame in frames], [frame.tangent.detach() for frame in frames]
+        if all(tensor.is_contiguous() for tensor in (*bases, *tangents)):
+            if frames:
+                launch_constraint(bases, tangents)
+        else:
+            self.alphabet.constrain()
 
     def _replay(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """The loss of a step done by the recording of its shape, which the first call makes."""

@@ -14,6 +14,7 @@ from alphabet_testing.trainers import (
     assert_trajectories_agree,
     set_gradients,
     store_by_columns,
+    tensors_of,
 )
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.graphs import warm_up
@@ -70,15 +71,20 @@ def test_steps_follow_the_reference_through(change):
 @pytest.mark.slow
 def test_how_a_parameter_is_stored_does_not_matter():
     """Of torch's fused AdamW this cannot be said: it goes by memory, in which the averages still are as they were."""
-    fused, plain = make_pair()
+    # Compared with a trainer that was left alone, to the last bit. (Not with the reference: a mode's phase has no
+    # gradient but rounding, by which Adam turns a frame some 1e-5 a step, and every implementation rounds otherwise.)
+    fused, untouched = make_trainer(make_model(*SIZES)), make_trainer(make_model(*SIZES))
     values, _ = make_batch(2, 12, SIZES[0])
-    for step in (fused, plain):
+    for step in (fused, untouched):
         step(values, torch.arange(2))
     store_by_columns(fused, values, torch.arange(2))
-    for step in (fused, plain):
+    for step in (fused, untouched):
         step(values, torch.arange(2))
-    assert fused.model.project.weight.stride() != plain.model.project.weight.stride()
-    assert_equal(fused, plain, atol=3e-5)
+    assert fused.model.project.weight.stride() != untouched.model.project.weight.stride()
+    found, wanted = tensors_of(fused), tensors_of(untouched)
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        assert found[name].equal(tensor), name
 
 
 def test_a_frame_away_from_its_base_takes_the_reference_until_it_is_there():

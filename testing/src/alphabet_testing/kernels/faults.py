@@ -63,6 +63,10 @@ def drop_block(launch):
     return replace(launch, grid=(launch.grid[0] - 1, *launch.grid[1:]))
 
 
+def one_column_less(launch):
+    return replace(launch, scalars={**launch.scalars, "N": launch.scalars["N"] - 1})
+
+
 def lose_the_last(launch):
     return replace(launch, scalars={"N": launch.scalars["N"] - 1})
 
@@ -159,6 +163,14 @@ FAULTS = {
     "a step ahead": Fault("adamw_kernel", "numbers", tensor("step", one_later)),
     "a forgotten average": Fault("adamw_kernel", "numbers", tensor("average", torch.zeros_like)),
     "a missing parameter": Fault("adamw_kernel", "numbers", lose_the_last),
+    "frames turned backwards": Fault("turn_kernel", "numbers", tensor("tangent", torch.neg)),
+    "frames' tangents exchanged": Fault("turn_kernel", "numbers", swap("tangent", "tangent_2")),
+    "a missing block of a frame's rows": Fault("turn_kernel", "numbers", drop_block),
+    "a missing column of a tangent": Fault("turn_kernel", "numbers", one_column_less),
+    "frames exchanged": Fault("orthonormalize_kernel", "numbers", swap("base", "base_2")),
+    "a missing block of a base's rows": Fault("orthonormalize_kernel", "numbers", drop_block),
+    "no barriers in the frames' turn": Fault("turn_kernel", "race", code_without_barriers, "none"),
+    "no barriers in the Newton-Schulz step": Fault("orthonormalize_kernel", "race", code_without_barriers, "none"),
     "no barriers in the edge": Fault("edge_fwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the reader": Fault("reader_fwd_kernel", "race", code_without_barriers, "none"),
     "no barriers in the norm": Fault("norm_bwd_kernel", "race", code_without_barriers, "none"),

@@ -96,7 +96,7 @@ def fold_bwd_kernel(
     b_alpha, b_omega, b_dalpha, b_domega = load_pole(raw_decay, raw_frequency, o_m, m_m)
     b_pr, b_pi, b_gr, b_gi, b_lr, b_li = hold(b_alpha, b_omega)
     b_hr, b_hi = b_gr.to(tl.float32)[:, None], b_gi.to(tl.float32)[:, None]
-    b_qr, b_qi = tl.zeros([BM], tl.float64), tl.zeros([BM], tl.float64)
+    b_sr, b_si = tl.zeros([BM, BD], tl.float32), tl.zeros([BM, BD], tl.float32)
     for d in range(0, D, BD):
         o_d = d + tl.arange(0, BD)
         m_d = o_d < D
@@ -112,8 +112,9 @@ def fold_bwd_kernel(
         b_dn = tl.sum((b_hr * b_ar - b_hi * b_ai) * b_wr + (b_hr * b_ai + b_hi * b_ar) * b_wi, 0)
         tl.store(d_gain + i_m * D + o_d, b_dn, mask=m_d)
         b_ar, b_ai = b_n * b_ar, b_n * b_ai
-        b_qr += tl.sum(b_ar * b_wr + b_ai * b_wi, 1).to(tl.float64)
-        b_qi += tl.sum(b_ar * b_wi - b_ai * b_wr, 1).to(tl.float64)
+        b_sr += b_ar * b_wr + b_ai * b_wi
+        b_si += b_ar * b_wi - b_ai * b_wr
+    b_qr, b_qi = tl.sum(b_sr, 1).to(tl.float64), tl.sum(b_si, 1).to(tl.float64)
     b_tr = tl.load(d_transition + o_m, mask=m_m, other=0.0).to(tl.float64)
     b_ti = tl.load(d_transition + M + o_m, mask=m_m, other=0.0).to(tl.float64)
     b_er = (b_pr - b_gr) * b_lr - (b_pi - b_gi) * b_li

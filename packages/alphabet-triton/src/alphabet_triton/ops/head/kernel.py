@@ -3,6 +3,8 @@
 With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a gradient g of v gives
 
     du = q g + (1 / (1 + r) - q) (g . u / r) u / r.
+
+Divisions and roots are rounded correctly: the hardware's approximate ones may be two units off, next to the logits.
 """
 
 import triton
@@ -20,7 +22,7 @@ COUNTS = tl.constexpr(LAG_COUNT)
 @triton.jit
 def log1p(b_x):
     """log(1 + x) for x >= 0 to float32's precision: the hardware's logarithm is only absolutely precise near one."""
-    b_s = b_x / (2.0 + b_x)
+    b_s = tl.div_rn(b_x, 2.0 + b_x)
     b_q = b_s * b_s
     b_near = 2.0 * b_s * (1.0 + b_q * (1 / 3 + b_q * (1 / 5 + b_q * (1 / 7 + b_q * (1 / 9 + b_q * (1 / 11))))))
     return tl.where(b_x < 0.5, b_near, tl.log(1.0 + b_x))
@@ -52,17 +54,17 @@ def split_radius(b_re, b_im):
     """|u| and u / |u| of u = re + i im; in units of the larger part no square overflows."""
     b_most = tl.maximum(tl.abs(b_re), tl.abs(b_im))
     b_unit = tl.where(b_most > 0.0, b_most, 1.0)
-    b_u, b_v = b_re / b_unit, b_im / b_unit
-    b_length = tl.sqrt(b_u * b_u + b_v * b_v)
+    b_u, b_v = tl.div_rn(b_re, b_unit), tl.div_rn(b_im, b_unit)
+    b_length = tl.sqrt_rn(b_u * b_u + b_v * b_v)
     b_safe = tl.where(b_most > 0.0, b_length, 1.0)
-    return b_unit * b_length, b_u / b_safe, b_v / b_safe
+    return b_unit * b_length, tl.div_rn(b_u, b_safe), tl.div_rn(b_v, b_safe)
 
 
 @triton.jit
 def radial_ratio(b_radius):
     """log(1 + r) / r, one at zero."""
     m_r = b_radius > 0.0
-    return tl.where(m_r, log1p(b_radius) / tl.where(m_r, b_radius, 1.0), 1.0)
+    return tl.where(m_r, tl.div_rn(log1p(b_radius), tl.where(m_r, b_radius, 1.0)), 1.0)
 
 
 @triton.jit

@@ -58,8 +58,14 @@ def add_squares(b_h, b_sum, b_far):
 
 @triton.jit
 def norm_scale(b_sum, b_far, D):
-    """1 / sqrt(mean of squares + epsilon) of every column, also where the squares overflow."""
-    return tl.where(b_sum < float("inf"), 1.0 / tl.sqrt(b_sum / D + EPSILON), OVERFLOW_UNIT / tl.sqrt(b_far / D))
+    """1 / sqrt(mean of squares + epsilon) of every column, also where the squares overflow.
+
+    Rounded correctly: an error here is one of all features of a token at once.
+    """
+    m_near = b_sum < float("inf")
+    b_mean = tl.div_rn(tl.where(m_near, b_sum, b_far), D.to(tl.float32) + tl.zeros_like(b_sum))
+    b_unit = tl.where(m_near, 1.0, OVERFLOW_UNIT)
+    return tl.div_rn(b_unit, tl.sqrt_rn(b_mean + tl.where(m_near, EPSILON, 0.0)))
 
 
 @triton.jit

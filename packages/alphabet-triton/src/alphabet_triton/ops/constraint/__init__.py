@@ -1,0 +1,1 @@
+"""The frames' constraint after an optimizer step: bases move to their frames, tangents back to zero."""
