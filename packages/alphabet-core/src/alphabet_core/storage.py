@@ -29,7 +29,7 @@ def save(model: Alphabet, path: str | Path) -> Path:
     config = json.dumps(model.config.to_dict(), sort_keys=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     for name, tensor in tensors.items():
-        if reason := _find_problem(tensor):
+        if problem := _find_problem(tensor):
             raise AlphabetError(f"model: {name} {problem}, which could not be loaded again; it is not saved")
     metadata = {"format": FORMAT, "config": config, "sha256": _digest(config, tensors)}
     target = Path(path)
