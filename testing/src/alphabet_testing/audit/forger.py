@@ -66,8 +66,9 @@ class Forger:
                              self.rewrite_samples, self.copy_row, self.exchange_arms))(forged)  # fmt: skip
             return forged
         kinds = self.rng.sample(sorted(self.kinds), min(self.rng.choice((1, 1, 1, 2, 3)), len(self.kinds)))
-        for kind in kinds:
-            if self.rng.random() < 0.2:
+        in_manifest = self.rng.randrange(5)  # once at most: a second change could undo the first
+        for number, kind in enumerate(kinds):
+            if number == in_manifest:
                 self.change_manifest(forged)
             else:
                 self.change_record(forged, self.rng.choice(self.kinds[kind]))
