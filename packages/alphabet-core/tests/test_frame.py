@@ -1,9 +1,7 @@
-import contextlib
-
 import pytest
 import torch
 from alphabet_core.frame import TANGENT_SCALE, FixedFrame, Frame, fixed_order_expm
-from alphabet_testing.kernels.precision import Tf32Products
+from alphabet_testing.kernels.precision import LESS_PRECISE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,22 +102,6 @@ def test_the_gate_sees_a_missing_correction():
             self.tangent.zero_()
 
     assert any(drift > DRIFT_GATE for drift in drift_over_ten_thousand_steps(Uncorrected(64, 16)))
-
-
-@contextlib.contextmanager
-def tf32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        with Tf32Products() as products:
-            assert float((torch.full((1, 1), 1.0001) @ torch.ones(1, 1))[0, 0]) == 1.0  # it does act
-            yield
-            assert products.rounded == 1
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-LESS_PRECISE = {"autocast": lambda: torch.autocast("cpu", torch.bfloat16), "tf32": tf32}
 
 
 @pytest.mark.parametrize("setting", LESS_PRECISE)

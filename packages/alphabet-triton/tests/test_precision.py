@@ -1,6 +1,5 @@
 """Settings and hardware of less precision: autocast, TF32, and a GPU that rounds as badly as it may."""
 
-import contextlib
 import os
 from functools import partial
 
@@ -14,7 +13,7 @@ from alphabet_core.fused import run_eagerly
 from alphabet_ptx import ptx_device
 from alphabet_testing.kernels.chain import errors, run_kernels, run_reference
 from alphabet_testing.kernels.device import PtxDevice
-from alphabet_testing.kernels.precision import Tf32Products
+from alphabet_testing.kernels.precision import LESS_PRECISE
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 
@@ -36,21 +35,6 @@ def test_gates_hold_on_a_gpu_that_rounds_as_badly_as_it_may(case, seed):
         outcome = run_case(Runtime("triton", "cuda", "reduced", *make), case, read_declarations().tolerances)
     assert outcome.verdict == "pass", [reading for reading in outcome.readings if not reading.holds] or outcome
     assert len(device.report) > 0
-
-
-@contextlib.contextmanager
-def tf32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        with Tf32Products() as products:
-            yield
-            assert products.rounded == 0
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-LESS_PRECISE = {"autocast": lambda: torch.autocast("cpu", torch.bfloat16), "tf32": tf32}
 
 
 @pytest.mark.parametrize("setting", LESS_PRECISE)

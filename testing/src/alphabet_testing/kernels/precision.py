@@ -1,5 +1,8 @@
 """Products of float32 matrices as tensor cores compute them where TF32 is allowed, on a CPU, which has none."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -29,3 +32,20 @@ class Tf32Products(TorchDispatchMode):
             self.rounded += any(isinstance(x, Tensor) and x.dtype == torch.float32 for x in args)
             args = tuple(round_to_tf32(x) if isinstance(x, Tensor) else x for x in args)
         return function(*args, **(kwargs or {}))
+
+
+@contextmanager
+def tf32_allowed() -> Iterator[None]:
+    """A block with `set_float32_matmul_precision("high")`, in which no product of float32 matrices may be computed."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products() as products:
+            assert float((torch.full((1, 1), 1.0001) @ torch.ones(1, 1))[0, 0]) == 1.0  # it does act
+            yield
+            assert products.rounded == 1, "a product was rounded to TF32"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+LESS_PRECISE = {"autocast": lambda: torch.autocast("cpu", torch.bfloat16), "tf32": tf32_allowed}
