@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 from alphabet_core import AlphabetError, TrainingStep, value_checks
-from alphabet_core.fused import run_eagerly
+from alphabet_core.fused import GraphCapture, run_eagerly
 from alphabet_ptx import ptx_device
 from alphabet_testing.kernels.device import compile_launch
 from alphabet_testing.kernels.graphs import FreedMemoryError, NoHost, cuda_graphs, others_poisoned
@@ -16,7 +16,6 @@ from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.configurations import list_training
 from alphabet_triton.fused_adamw import FusedAdamW
-from alphabet_triton.graphs import GraphCapture
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="compiled kernels, not interpreted")
 

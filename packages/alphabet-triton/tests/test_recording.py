@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 from alphabet_core import AlphabetError
-from alphabet_core.fused import run_eagerly
+from alphabet_core.fused import run_eagerly, warm_up
 from alphabet_testing.kernels.graphs import NoHost
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
@@ -15,7 +15,6 @@ from alphabet_triton.buffers import row_stride
 from alphabet_triton.configurations import list_configurations, list_inference
 from alphabet_triton.forward import forward
 from alphabet_triton.fused_adamw import FusedAdamW
-from alphabet_triton.graphs import warm_up
 from alphabet_triton.inference import infer
 from alphabet_triton.launching import RecordingDevice, device_of, record
 from alphabet_triton.ops.constraint.launch import launch_constraint

@@ -7,12 +7,11 @@ import sys
 import pytest
 import torch
 from alphabet_core import Alphabet, AlphabetConfig, AlphabetError
-from alphabet_core.fused import run_eagerly
+from alphabet_core.fused import GraphCapture, run_eagerly
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.configurations import list_inference, list_training
 from alphabet_triton.dispatch import memory_fallback_reason
-from alphabet_triton.graphs import GraphCapture
 from alphabet_triton.launching import RecordingDevice
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 

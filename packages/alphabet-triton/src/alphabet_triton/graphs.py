@@ -1,59 +1,7 @@
-"""CUDA graphs: work that is recorded once and replayed, at the cost of one launch. Not yet run on a GPU."""
-
-from weakref import WeakSet
+"""What a runtime that records CUDA graphs refuses. Not yet run on a GPU."""
 
 import torch
 from alphabet_core import AlphabetError
-from alphabet_core.fused import Run, restore
-from torch import Tensor
-
-WARM_UPS = 3
-
-
-class GraphCapture:
-    """A `Capture` by CUDA graphs that share one pool of memory.
-
-    What the work allocates while it is recorded lies in the pool, and later recordings use the same memory again. So a
-    graph finds nothing there when it begins, and leaves nothing there for anyone: what goes in and out of the work is
-    allocated before it is recorded, and graphs of one capture are replayed one after another, on one stream.
-    """
-
-    def __init__(self) -> None:
-        # A pool ends with the last of its graphs, and its handle with it: it is always asked of a graph that is alive.
-        self._graphs: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
-
-    def __call__(self, run: Run, changed: list[Tensor]) -> Run:
-        """A replay of `run`, recorded after warming up on a side stream; the tensors in `changed` keep their values."""
-        other = next(iter(self._graphs), None)
-        try:
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                warm_up(run, changed)
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            pool = torch.cuda.graph_pool_handle() if other is None else other.pool()
-            # With the default, "global", a thread that pins memory or waits for NCCL would invalidate the recording.
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-                run()
-        except RuntimeError as error:
-            raise AlphabetError(
-                f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_core.fused), which "
-                "needs none"
-            ) from error
-        self._graphs.add(graph)
-        replay: Run = graph.replay  # which keeps the graph, and the graph its pool
-        return replay
-
-
-def warm_up(run: Run, changed: list[Tensor]) -> None:
-    """Run some work a few times, so that kernels are compiled and loaded, then undo what it changed, failed or not."""
-    before = [tensor.detach().clone() for tensor in changed]
-    try:
-        for _ in range(WARM_UPS):
-            run()
-    finally:
-        restore(changed, before)
 
 
 def refuse_inside_capture(name: str) -> None:

@@ -11,13 +11,14 @@ from alphabet_core.fused import (
     Capture,
     Frame,
     FusedTrainer,
+    GraphCapture,
     read_adamw_settings,
     run_eagerly,
 )
 from torch import Tensor
 
 from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
-from alphabet_triton.graphs import GraphCapture, refuse_inside_capture
+from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
+from alphabet_core.fused import warm_up
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
@@ -17,7 +18,6 @@ from alphabet_testing.trainers import (
     tensors_of,
 )
 from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.graphs import warm_up
 
 SIZES = (2, 12, 2, 3)  # the interpreter takes a quarter of a millisecond per scanned element
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 from alphabet_core import TrainingStep
-from alphabet_core.fused import Capture, capture_graph, restore
+from alphabet_core.fused import Capture, GraphCapture, restore
 from torch import Tensor, nn
 
 from alphabet_audit.declare.designs import INFERENCE
@@ -69,10 +69,11 @@ class RecordedWork:
         return self.result[0]
 
 
-def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = capture_graph) -> Call:
+def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture | None = None) -> Call:
     """A call that replays the same from a CUDA graph and returns its result. It has not run on a GPU yet.
 
-    Recording runs the work several times; model and optimizer are then set back to where they were before.
+    By default the graph has a pool of its own, where its result stays. Recording runs the work several times; model and
+    optimizer are then set back to where they were before.
     """
     tensors = [*model.parameters(), *model.buffers()]
     before = [tensor.detach().clone() for tensor in tensors]
@@ -87,7 +88,7 @@ def run_graph(model: nn.Module, batch: Batch, phase: str, capture: Capture = cap
         assert isinstance(found, Tensor)
         result[:] = [found]
 
-    replay = capture(run, [])
+    replay = (capture or GraphCapture())(run, [])
     # A graph addresses tensors without owning them: gradients, optimizer state, batch and result live as long as this.
     recorded = RecordedWork(replay, run, result, tensors, batch, step)
     restore([tensor.detach() for tensor in tensors], before)

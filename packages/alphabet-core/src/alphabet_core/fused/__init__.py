@@ -25,7 +25,7 @@ from alphabet_core.fused.dispatch import (
     require_alphabet,
 )
 from alphabet_core.fused.folding import Folded, FoldedBank, fold
-from alphabet_core.fused.graphs import Capture, Run, capture_graph, restore, run_eagerly
+from alphabet_core.fused.graphs import Capture, GraphCapture, Run, restore, run_eagerly, warm_up
 from alphabet_core.fused.runtime import FusedRuntime, FusedTrainer
 from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
 from alphabet_core.model import Bank
@@ -56,9 +56,9 @@ __all__ = [
     "FusedDispatch",
     "FusedRuntime",
     "FusedTrainer",
+    "GraphCapture",
     "Run",
     "call_fallback_reason",
-    "capture_graph",
     "count_tokens",
     "describe_path",
     "fold",
@@ -72,4 +72,5 @@ __all__ = [
     "require_same_model",
     "restore",
     "run_eagerly",
+    "warm_up",
 ]

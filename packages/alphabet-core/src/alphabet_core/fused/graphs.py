@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -24,32 +25,50 @@ def run_eagerly(run: Run, changed: list[Tensor]) -> Run:  # noqa: ARG001  nothin
     return run
 
 
-def capture_graph(run: Run, changed: list[Tensor]) -> Run:
-    """A replay of a CUDA graph, recorded after warming up on a side stream, where kernels are compiled and loaded."""
-    try:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            warm_up(run, changed)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            run()
-    except RuntimeError as error:
-        raise AlphabetError(
-            f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_core.fused), which "
-            "needs none"
-        ) from error
-    replay: Run = graph.replay
-    return replay
+class GraphCapture:
+    """A `Capture` by CUDA graphs that share one pool of memory.
+
+    What the work allocates while it is recorded lies in the pool, and later recordings use the same memory again. So a
+    graph finds nothing there when it begins, and leaves nothing there for anyone: what goes in and out of the work is
+    allocated before it is recorded, and graphs of one capture are replayed one after another, on one stream.
+    """
+
+    def __init__(self) -> None:
+        # A pool ends with the last of its graphs, and its handle with it: it is always asked of a graph that is alive.
+        self._graphs: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
+
+    def __call__(self, run: Run, changed: list[Tensor]) -> Run:
+        """A replay of `run`, recorded after warming up on a side stream; the tensors in `changed` keep their values."""
+        other = next(iter(self._graphs), None)
+        try:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                warm_up(run, changed)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            pool = torch.cuda.graph_pool_handle() if other is None else other.pool()
+            # With the default, "global", a thread that pins memory or waits for NCCL would invalidate the recording.
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                run()
+        except RuntimeError as error:
+            raise AlphabetError(
+                f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_core.fused), which "
+                "needs none"
+            ) from error
+        self._graphs.add(graph)
+        replay: Run = graph.replay  # which keeps the graph, and the graph its pool
+        return replay
 
 
 def warm_up(run: Run, changed: list[Tensor]) -> None:
-    """Run some work a few times, then undo what it changed."""
+    """Run some work a few times, so that kernels are compiled and loaded, then undo what it changed, failed or not."""
     before = [tensor.detach().clone() for tensor in changed]
-    for _ in range(WARM_UPS):
-        run()
-    restore(changed, before)
+    try:
+        for _ in range(WARM_UPS):
+            run()
+    finally:
+        restore(changed, before)
 
 
 @torch.no_grad()
