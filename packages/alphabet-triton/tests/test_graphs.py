@@ -223,6 +223,12 @@ def test_a_step_fills_no_zeros_that_nobody_reads_and_has_few_nodes(graphs):
     assert [shape for _, shape in filled if len(shape) > 2] == [], filled
 
 
+def only_code(ptx):
+    """PTX without what names source files: Triton's cache keeps the paths of the checkout that compiled first."""
+    code, _, _ = ptx.partition(".section\t.debug")
+    return "\n".join(line for line in code.splitlines() if not line.lstrip().startswith((".file", ".loc")))
+
+
 @pytest.mark.parametrize("microbatch", [1, 2])
 def test_parts_of_a_batch_begin_anywhere_and_run_the_kernels_that_are_compiled_ahead(microbatch):
     sizes = (3, 16, 4, 3)
@@ -237,9 +243,9 @@ def test_parts_of_a_batch_begin_anywhere_and_run_the_kernels_that_are_compiled_a
     (recording,) = trainer._recordings
     assert recording.inputs.values[microbatch:].data_ptr() % 16 != 0  # 84 bytes a sequence, of masks 7
     assert recording.inputs.valid[microbatch:].data_ptr() % 16 != 0
-    listed = {compile_launch(launch).ptx for launch in list_training(make_model(*sizes), 1, 64, masked=True)}
+    listed = {only_code(compile_launch(launch).ptx) for launch in list_training(make_model(*sizes), 1, 64, masked=True)}
     for launch in device.report:
-        assert launch.ptx in listed, f"{launch.kernel} ran in a variant that nothing compiled ahead"
+        assert only_code(launch.ptx) in listed, f"{launch.kernel} ran in a variant that nothing compiled ahead"
 
 
 def test_a_call_inside_another_capture_is_refused(graphs):
