@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import torch
 from alphabet_audit import read_declarations
-from alphabet_audit.cases import PLANS
+from alphabet_audit.declare.cases import PLANS
 from alphabet_audit.gates import run_case
-from alphabet_audit.runtimes import Runtime
+from alphabet_audit.gates.runtimes import Runtime
 from alphabet_core.fused import run_eagerly
 from alphabet_ptx import ptx_device
 from alphabet_testing.kernels.chain import errors, run_kernels, run_reference

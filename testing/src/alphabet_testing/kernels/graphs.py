@@ -186,8 +186,10 @@ def list_tensors(values: Any) -> list[Tensor]:
 def others_poisoned(*kept: Tensor) -> Iterator[None]:
     """A block in which all memory of tensors holds NaN, except that of the tensors given; it is restored behind it."""
     spared = {tensor.untyped_storage().data_ptr() for tensor in kept}
-    storages = [t.untyped_storage() for t in gc.get_objects() if type(t) in (Tensor, torch.nn.Parameter)]
-    others = {s.data_ptr(): s for s in storages if s.device.type == "cpu" and s.data_ptr() not in {0, *spared}}
+    tensors = [t for t in gc.get_objects() if type(t) in (Tensor, torch.nn.Parameter) and t.layout == torch.strided]
+    storages = [s for s in (tensor.untyped_storage() for tensor in tensors) if s.device.type == "cpu"]
+    # What is not torch's own memory, such as a mapped file, cannot be resized, and perhaps not be written either.
+    others = {s.data_ptr(): s for s in storages if s.resizable() and s.data_ptr() not in {0, *spared}}
     before = {place: ctypes.string_at(place, storage.nbytes()) for place, storage in others.items()}
     for place, content in before.items():
         ctypes.memset(place, 255, len(content))
