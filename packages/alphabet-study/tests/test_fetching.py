@@ -1,129 +1,20 @@
 """Fetching against a real server on this machine, with all that goes wrong between two machines."""
 
-import hashlib
-import io
 import socket
-import threading
-import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from alphabet_study.errors import StudyError
 from alphabet_study.fetching import fetch
-from alphabet_study.registry.task import DataFile, Task
-
-CONTENT = bytes(range(256)) * 2000
-PATH = "General/Made/made.csv"
-
-
-@dataclass
-class Site:
-    """What the server holds and how it misbehaves, and the requests that it saw as (path, Range)."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    tag: str | None = None
-    ranges: bool = True
-    cut_at: int | None = None
-    announce_length: bool = True
-    silent: bool = False
-    redirect: str | None = None
-    seen: list[tuple[str, str | None]] = field(default_factory=list)
-    address: str = ""
-
-
-def handler_of(site: Site) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            wanted = self.headers.get("Range")
-            site.seen.append((self.path, wanted))
-            if site.silent:
-                threading.Event().wait(3)
-                return
-            if site.redirect is not None:
-                self.send_response(302)
-                self.send_header("Location", site.redirect)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            content = site.files.get(self.path)
-            if content is None:
-                self.send_error(404)
-                return
-            start = 0
-            if wanted and site.ranges and self.headers.get("If-Range") in (None, site.tag):
-                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-                if start >= len(content):
-                    self.send_response(416)
-                    self.send_header("Content-Range", f"bytes */{len(content)}")
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            if site.announce_length:
-                self.send_header("Content-Length", str(len(content) - start))
-            if site.tag is not None:
-                self.send_header("ETag", site.tag)
-            self.end_headers()
-            self.wfile.write(content[start : site.cut_at])
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    return Handler
+from alphabet_study.registry.task import DataFile
+from alphabet_testing.study_site import CONTENT, PATH, Site, file_at, made_task, serve, sha256
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    site = Site()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(site))
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    site.address = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with serve() as site:
         yield site
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def made_task(*files: DataFile, embedded: str | None = None) -> Task:
-    return Task(
-        name="Made",
-        suite="general",
-        title="made for a test",
-        objective="forecasting",
-        metric="mse",
-        selection_metric="mse",
-        split="predefined",
-        final_training="checkpoint",
-        channels=1,
-        length=1,
-        outputs=1,
-        train_size=None,
-        test_size=None,
-        source="https://example.org/made",
-        citation="nobody",
-        reader="forecasting-csv",
-        files_train=files,
-        files_test=files,
-        embedded=embedded,
-    )
-
-
-def file_at(site: Site, *, sha: str | None = sha256(CONTENT), content: bytes = CONTENT) -> DataFile:
-    site.files["/made.csv"] = content
-    return DataFile(PATH, sha256=sha, address=f"{site.address}/made.csv")
 
 
 def leftovers(root: Path) -> list[str]:
@@ -321,80 +212,3 @@ def test_without_an_address_the_source_is_named(tmp_path: Path) -> None:
 
 def test_a_bundled_set_without_address_needs_no_fetching(tmp_path: Path) -> None:
     assert fetch(made_task(DataFile(PATH), embedded="Made"), tmp_path) == []
-
-
-def zipped(**members: bytes) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
-
-
-def test_members_of_one_zip_file_arrive_with_one_download(site: Site, tmp_path: Path) -> None:
-    site.files["/both.zip"] = zipped(**{"deep/one.csv": b"1\n", "deep/two.csv": CONTENT, "rest.txt": b"no"})
-    address = f"{site.address}/both.zip"
-    one = DataFile("General/Made/one.csv", sha256=sha256(b"1\n"), address=address, member="deep/one.csv")
-    two = DataFile("General/Made/two.csv", sha256=sha256(CONTENT), address=address, member="deep/two.csv")
-    assert fetch(made_task(one, two), tmp_path) == [tmp_path / one.path, tmp_path / two.path]
-    assert len(site.seen) == 1
-    assert (tmp_path / two.path).read_bytes() == CONTENT
-    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["one.csv", "two.csv"]
-
-
-def test_a_zip_file_is_resumed_too(site: Site, tmp_path: Path) -> None:
-    site.files["/one.zip"] = zipped(**{"made.csv": CONTENT})
-    file = DataFile(PATH, sha256=sha256(CONTENT), address=f"{site.address}/one.zip", member="made.csv")
-    site.cut_at = 100
-    with pytest.raises(StudyError, match="broke off after 100 of"):
-        fetch(made_task(file), tmp_path)
-    site.cut_at = None
-    fetch(made_task(file), tmp_path)
-    assert site.seen[1] == ("/one.zip", "bytes=100-")
-    assert (tmp_path / PATH).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("member", ["../../../escaped.csv", "/escaped.csv", "..\\escaped.csv"])
-def test_a_member_never_decides_where_it_is_written(site: Site, tmp_path: Path, member: str) -> None:
-    root = tmp_path / "a" / "b" / "root"
-    site.files["/one.zip"] = zipped(**{member: CONTENT})
-    file = DataFile(PATH, address=f"{site.address}/one.zip", member=member)
-    fetch(made_task(file), root)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [root / PATH]
-    assert not Path("/escaped.csv").exists()
-
-
-@pytest.mark.parametrize("path", ["../made.csv", "/made.csv", "General/../../made.csv", "General\\made.csv", ""])
-def test_a_declared_path_stays_below_the_root(path: str) -> None:
-    with pytest.raises(StudyError, match="below the data root"):
-        DataFile(path)
-
-
-def test_a_zip_file_without_the_member_says_what_it_has(site: Site, tmp_path: Path) -> None:
-    site.files["/one.zip"] = zipped(**{"other.csv": b"1"})
-    file = DataFile(PATH, address=f"{site.address}/one.zip", member="made.csv")
-    with pytest.raises(StudyError, match=r"no member made\.csv, but other\.csv"):
-        fetch(made_task(file), tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.parametrize("content", [b"<html>moved</html>", zipped(**{"made.csv": CONTENT})[:-30]])
-def test_what_is_no_zip_file_is_refused(site: Site, tmp_path: Path, content: bytes) -> None:
-    site.files["/one.zip"] = content
-    file = DataFile(PATH, address=f"{site.address}/one.zip", member="made.csv")
-    with pytest.raises(StudyError, match="no readable zip file"):
-        fetch(made_task(file), tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_damaged_member_is_refused(site: Site, tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("made.csv", CONTENT)
-    damaged = bytearray(stream.getvalue())
-    damaged[1000] ^= 1
-    site.files["/one.zip"] = bytes(damaged)
-    file = DataFile(PATH, address=f"{site.address}/one.zip", member="made.csv")
-    with pytest.raises(StudyError, match=r"no readable zip file.*CRC"):
-        fetch(made_task(file), tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

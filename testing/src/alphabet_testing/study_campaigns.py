@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alphabet_study.campaign.engines import Engine, Fit
-from alphabet_study.protocol.records import DIVERGED, DONE, FINAL, Job, Outcome, Record
+from alphabet_study.protocol.records import DIVERGED, DONE, FAILED, FINAL, Job, Outcome, Record
 from alphabet_study.registry.task import Task
 
 if TYPE_CHECKING:
@@ -203,3 +203,9 @@ def failing_run_job(job: Job, task: Task, settings: object, root: Path | None) -
 def slow_run_job(job: Job, task: Task, settings: object, root: Path | None) -> Record:
     """The same, but it takes longer than any test waits."""
     return HashedFit(seconds=600.0)(job, task)
+
+
+def failing_fit(job: Job, task: Task, *, bad: str) -> Record:
+    """What a fit makes of a job, with a planted failure in the job whose key is `bad`."""
+    record = HashedFit()(job, task)
+    return replace(record, outcome=Outcome(FAILED, "planted")) if str(job.key) == bad else record
