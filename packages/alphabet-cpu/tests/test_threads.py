@@ -11,8 +11,8 @@ from alphabet_core import read_sequence
 from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer
 from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
 from alphabet_cpu.kernels.memory import claim
-from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.openmp import find_setter, is_obeyed
+from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.processes import run_python
