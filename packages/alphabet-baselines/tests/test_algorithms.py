@@ -204,7 +204,7 @@ def test_modes_that_vanish_at_once_do_no_harm(family, algorithm):
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("algorithm", ["fft", "vandermonde"])
+@pytest.mark.parametrize("algorithm", ["fft", "vandermonde", "adjoint"])
 def test_float32_gradients_of_slow_s4d_modes_keep_their_digits(algorithm):
     exact = make_model("s4d", algorithm=algorithm)
     with torch.no_grad():

@@ -1,17 +1,15 @@
 """The compiled selective scan: the definition's outputs and gradients, whatever the sizes, threads and values."""
 
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from alphabet_baselines import selective_cpu, selective_kernels
+from alphabet_baselines import compiling, selective_cpu, selective_kernels
 from alphabet_baselines.selective_cpu import CompiledScan
 from alphabet_baselines.selective_kernels import BLOCK
 from alphabet_baselines.selective_scan import AdjointScan, selective_adjoint, selective_sequential
 from alphabet_core import AlphabetError
+from alphabet_testing.family_kernels import bits_by_threads, differentiate, plant, worst_difference
 from alphabet_testing.timing import interleaved_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,19 +24,6 @@ def draw(sequences, length, channels, states, dtype=torch.float64, seed=0):
         torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes
     )
     return [x.to(dtype) for x in (inputs, step.abs(), -3 * rate.abs(), to_state, from_state)]
-
-
-def differentiate(scan, arguments):
-    leaves = [argument.clone().requires_grad_() for argument in arguments]
-    outputs = scan(*leaves)
-    weights = torch.linspace(-1, 1, outputs.numel(), dtype=outputs.dtype).view(outputs.shape)
-    return outputs.detach(), torch.autograd.grad((outputs * weights).sum(), leaves)
-
-
-def worst_difference(found, expected):
-    """The largest difference of outputs and gradients, each in units of its largest value."""
-    pairs = zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True)
-    return max(((a.double() - b).abs().max() / b.abs().max().clamp_min(1e-30)).item() for a, b in pairs)
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,32 +54,12 @@ def test_a_cpu_takes_the_kernels_and_no_other_device_does(monkeypatch):
     assert selective_adjoint(*(x.to("meta") for x in draw(1, 2, 3, 2))).shape == (1, 2, 3)
 
 
-def test_without_numba_the_loop_runs():
-    """In a process of its own, in which numba cannot be imported."""
-    code = (
-        "import sys; sys.modules['numba'] = None\n"
-        "import torch\nfrom alphabet_baselines import build, selective_scan\n"
-        "assert selective_scan.find_compiled_scan() is selective_scan.AdjointScan\n"
-        "model = build('mamba', channels=1, outputs=2, width=4, choice=(16, 3))\n"
-        "model(torch.ones(1, 3, 1)).sum().backward()\n"
-        "print(all(p.grad.isfinite().all() for p in model.parameters()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_any_number_of_threads_gives_the_same_bits(dtype):
-    arguments, before, found = draw(5, 30, 70, 6, dtype), torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 5, 8):
-            torch.set_num_threads(threads)
-            found.append(differentiate(selective_adjoint, arguments))
-    finally:
-        torch.set_num_threads(before)
-    for outputs, gradients in found[1:]:
-        assert torch.equal(outputs, found[0][0])
-        assert all(torch.equal(a, b) for a, b in zip(gradients, found[0][1], strict=True))
+def test_any_number_of_threads_gives_the_same_bits(dtype, monkeypatch):
+    monkeypatch.setattr(compiling, "OPERATIONS_PER_THREAD", 1)
+    first, *others = bits_by_threads(selective_adjoint, draw(5, 30, 70, 6, dtype))
+    for found in others:
+        assert all(torch.equal(a, b) for a, b in zip(found, first, strict=True))
 
 
 def test_tensors_that_are_not_contiguous():
@@ -111,7 +76,7 @@ def test_what_is_not_finite_is_not_hidden(dtype, argument, bad):
     arguments = draw(1, 6, 3, 2, dtype)
     arguments[argument].view(-1)[0] = bad if NAMES[argument] != "rate" else float("nan")  # exp(-inf) is 0, rightly
     found, expected = (differentiate(scan, arguments) for scan in (selective_adjoint, selective_sequential))
-    for a, b in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+    for a, b in zip(found, expected, strict=True):
         assert not a.isfinite()[~b.isfinite()].any()
 
 
@@ -144,17 +109,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_seen(name, monkeypatch):
-    right, wrong = FAULTS[name]
-    source = Path(selective_kernels.__file__).read_text()
-    assert right in source
-    # The same source without numba: the planted line runs as Python does, on arrays that are just as small.
-    plain = (
-        source.replace(right, wrong)
-        .replace("@kernel\n", "")
-        .replace("@overload(exponentials, jit_options=OPTIONS)", "")
-    )
-    rooms = {}
-    exec(compile(plain, "planted", "exec"), rooms)
+    rooms = plant(selective_kernels, *FAULTS[name])
     rooms["exponentials"] = rooms["_exponentials_float64"]
     arguments = draw(2, 5, BLOCK + 1, 2)
     expected = differentiate(selective_sequential, arguments)

@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import re
 import shutil
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def test_the_first_call_says_that_it_compiles_and_the_next_process_need_not(tmp_
     second = run_python(patient + "; from alphabet_cpu.kernels.inference import run_tiles; "
                         "print(sum(run_tiles.stats.cache_misses.values()))", NUMBA_CACHE_DIR=str(tmp_path))  # fmt: skip
     assert COMPILING in first.stderr
+    assert re.search(r"alphabet-cpu: compiled, after \d+ seconds\n$", first.stderr)
     assert second.stderr == ""
     assert second.stdout == first.stdout + "0\n"
 

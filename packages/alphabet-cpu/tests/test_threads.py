@@ -11,6 +11,7 @@ from alphabet_core import read_sequence
 from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer
 from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
 from alphabet_cpu.kernels.memory import claim
+from alphabet_cpu.openmp import find_setter, is_obeyed
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
 from alphabet_testing.models import make_batch, make_model
@@ -155,3 +156,79 @@ def test_callers_keep_their_own_number_of_threads():
         thread.join()
         torch.set_num_threads(before)
     assert seen == {"other": 2, "other after": 2, "mine": 3, "mine after": 3}
+
+
+@pytest.fixture
+def three_threads():
+    """Torch set to three threads, and its OpenMP at hand."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    assert find_setter() is not None
+    yield
+    torch.set_num_threads(before)
+
+
+def ask_a_new_thread():
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_thread_that_begins_during_a_call_has_the_number_of_the_process():
+    with one_torch_thread() as threads:
+        assert (torch.get_num_threads(), threads, ask_a_new_thread()) == (1, 3, 3)
+    assert (torch.get_num_threads(), ask_a_new_thread()) == (3, 3)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_number_that_is_set_during_a_call_is_kept():
+    with one_torch_thread():
+        torch.set_num_threads(2)
+    assert (torch.get_num_threads(), ask_a_new_thread()) == (2, 2)
+    with ThreadPoolExecutor(1) as pool, one_torch_thread() as threads:
+        pool.submit(torch.set_num_threads, 4).result()
+        assert threads == 2
+    assert (torch.get_num_threads(), ask_a_new_thread()) == (2, 4)
+
+
+def test_a_library_that_torch_does_not_obey_is_not_taken():
+    before = torch.get_num_threads()
+    assert not is_obeyed(lambda number: None)
+    assert torch.get_num_threads() == before
+
+
+def test_where_openmp_is_not_found_nothing_is_set(monkeypatch):
+    monkeypatch.setattr("alphabet_cpu.workers.find_setter", lambda: None)
+    before = torch.get_num_threads()
+    with one_torch_thread() as threads:
+        assert threads == torch.get_num_threads() == before
+
+
+INTERRUPTED = """
+import random, signal, torch
+from alphabet_cpu.workers import one_torch_thread
+torch.set_num_threads(3)
+with one_torch_thread():
+    pass
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+draw, interrupted, left = random.Random(0), 0, 0
+for _ in range(3000):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 6e-5))
+        for _ in range(20):
+            with one_torch_thread():
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+    left += torch.get_num_threads() != 3
+    torch.set_num_threads(3)
+print(interrupted > 100, left)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no interval timers")
+def test_no_interrupt_leaves_the_number_changed():
+    """In a process of its own, whose timer raises KeyboardInterrupt at a random place, again and again."""
+    assert run_python(INTERRUPTED).stdout == "True 0\n"

@@ -7,22 +7,39 @@ from alphabet_core.pairs import from_complex, multiply, to_complex
 from alphabet_core.scan import SCANS, Scan, tabulate_powers
 from torch import Tensor
 
+from alphabet_baselines.adjoint import is_compiled
 from alphabet_baselines.fft import padded_length
 
 
 def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
     """The states of `alphabet_core.scan` by convolving the drive with the powers of a static transition (2M,)."""
     length = drive.shape[1]
-    if initial is not None:
-        drive = torch.cat((drive[:, :1] + multiply(transition, initial).unsqueeze(1), drive[:, 1:]), dim=1)
+    drive = drive_from(transition, drive, initial)
     powers = to_complex(tabulate_powers(transition, length).to(drive.dtype))  # (T, M)
     size = padded_length(length)
     spectrum = torch.fft.fft(to_complex(drive), size, dim=1) * torch.fft.fft(powers, size, dim=0)
     return from_complex(torch.fft.ifft(spectrum, dim=1)[:, :length])
 
 
-STATIC_SCANS: dict[str, Scan] = {**SCANS, "fft": scan_fft}
-ALGORITHMS = ("fft", "chunked", "associative", "sequential")
+def scan_adjoint(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
+    """The same states by a compiled loop with a hand-derived backward on a CPU with numba; elsewhere by `scan_fft`."""
+    if not is_compiled(drive.device):
+        return scan_fft(transition, drive, initial)
+    from alphabet_baselines.diagonal_cpu import CompiledModes
+
+    states: Tensor = CompiledModes.apply(transition, drive_from(transition, drive, initial))  # type: ignore[no-untyped-call]
+    return states
+
+
+def drive_from(transition: Tensor, drive: Tensor, initial: Tensor | None) -> Tensor:
+    """The drive (B, T, 2M) that leads from zero to the states that `drive` leads to from `initial`."""
+    if initial is None:
+        return drive
+    return torch.cat((drive[:, :1] + multiply(transition, initial).unsqueeze(1), drive[:, 1:]), dim=1)
+
+
+STATIC_SCANS: dict[str, Scan] = {**SCANS, "fft": scan_fft, "adjoint": scan_adjoint}
+ALGORITHMS = ("fft", "chunked", "associative", "sequential", "adjoint")
 
 # transition (2N,), input map (N, width) and output map (width, N), both complex, of one discretized system.
 System = tuple[Tensor, Tensor, Tensor]

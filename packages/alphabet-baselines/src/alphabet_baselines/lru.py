@@ -6,6 +6,7 @@ import torch
 from alphabet_core.pairs import pack
 from torch import Tensor, nn
 
+from alphabet_baselines.adjoint import describe_algorithm
 from alphabet_baselines.diagonal import ALGORITHMS, STATIC_SCANS, System, mix_modes
 from alphabet_baselines.residual import ResidualStack
 
@@ -49,4 +50,4 @@ class LRUMixer(nn.Module):
         return mix_modes(features, self.discretize(), self.skip, self.scan)
 
     def extra_repr(self) -> str:
-        return f"algorithm={self.algorithm}"
+        return describe_algorithm(self.algorithm, self.skip.device)

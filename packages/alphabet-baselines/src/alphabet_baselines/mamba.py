@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from alphabet_baselines.adjoint import describe_algorithm
 from alphabet_baselines.selective_scan import SELECTIVE_SCANS
 from alphabet_baselines.steps import draw_log_steps
 
@@ -79,4 +80,4 @@ class MambaMixer(nn.Module):
         return total
 
     def extra_repr(self) -> str:
-        return f"algorithm={self.algorithm}"
+        return describe_algorithm(self.algorithm, self.D.device)

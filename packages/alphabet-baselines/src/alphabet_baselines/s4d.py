@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphabet_baselines import fft
+from alphabet_baselines.adjoint import describe_algorithm, is_compiled
 from alphabet_baselines.residual import ResidualStack
 from alphabet_baselines.steps import draw_log_steps
 
@@ -60,7 +61,7 @@ class S4DMixer(nn.Module):
         return _unflatten(table, len(transition)).transpose(0, 1)
 
     def extra_repr(self) -> str:
-        return f"algorithm={self.algorithm}"
+        return describe_algorithm(self.algorithm, self.skip.device)
 
 
 def convolve_sequential(features: Tensor, layer: S4DMixer) -> Tensor:
@@ -89,6 +90,16 @@ def convolve_fft(features: Tensor, layer: S4DMixer) -> Tensor:
     transition, weight = layer.discretize()
     kernel = _read(weight.unsqueeze(1), layer.powers(transition, features.shape[1]))  # (width, T)
     return fft.convolve(features, kernel)
+
+
+def convolve_adjoint(features: Tensor, layer: S4DMixer) -> Tensor:
+    """The outputs (B, T, width) by a compiled loop over tokens on a CPU with numba; elsewhere by `convolve_fft`."""
+    if not is_compiled(features.device):
+        return convolve_fft(features, layer)
+    from alphabet_baselines.diagonal_cpu import CompiledChannels
+
+    outputs: Tensor = CompiledChannels.apply(features, *layer.discretize())  # type: ignore[no-untyped-call]
+    return outputs
 
 
 def convolve_vandermonde(features: Tensor, layer: S4DMixer) -> Tensor:
@@ -120,6 +131,7 @@ CONVOLUTIONS: dict[str, Convolve] = {
     "vandermonde": convolve_vandermonde,
     "associative": convolve_associative,
     "sequential": convolve_sequential,
+    "adjoint": convolve_adjoint,
 }
 ALGORITHMS = tuple(CONVOLUTIONS)
 

@@ -6,6 +6,7 @@ from alphabet_core.pairs import pack
 from alphabet_core.poles import zero_order_hold
 from torch import Tensor, nn
 
+from alphabet_baselines.adjoint import describe_algorithm
 from alphabet_baselines.diagonal import ALGORITHMS, STATIC_SCANS, System, mix_modes
 from alphabet_baselines.residual import ResidualStack
 from alphabet_baselines.steps import draw_log_steps
@@ -48,7 +49,7 @@ class S5Mixer(nn.Module):
         return mix_modes(features, self.discretize(), self.skip, self.scan)
 
     def extra_repr(self) -> str:
-        return f"algorithm={self.algorithm}"
+        return describe_algorithm(self.algorithm, self.skip.device)
 
 
 def diagonalize_hippo(state: int) -> tuple[Tensor, Tensor]:

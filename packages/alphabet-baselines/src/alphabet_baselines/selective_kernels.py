@@ -1,35 +1,31 @@
 """Mamba's selective scan and its gradients on a CPU, compiled: a block of channels at a time, states in the cache.
 
 Sequences are independent and may be computed by several threads; what they share, the rates' gradient, is kept apart
-for each. All kernels are in this file, since numba looks at one file to see whether its compiled code is still good.
+for each.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
+
+from alphabet_baselines.compiling import compile_kernel
 
 BLOCK = 64  # channels: with 32 states the block's state takes 8 KiB, and a loop over channels fills the registers
 
 # Sums over channels may be reordered, so that they are added up in vectors; nothing assumes that numbers are finite.
-OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+FAST_MATH = {"reassoc", "contract"}
 
-
-def kernel(function: Any) -> Any:
-    """The function, compiled on its first call and kept on disk where there is a place for it."""
-    try:
-        return njit(function, cache=True, **OPTIONS)
-    except RuntimeError:  # numba found no directory that it may write to
-        return njit(function, **OPTIONS)
+kernel: Any = partial(compile_kernel, fastmath=FAST_MATH)
 
 
 def exponentials(step: Any, rate: Any, n: int, out: Any, power: Any) -> None:
     """Write exp(step rate[n]) of a block's channels to `out`; `power` holds integers on the way."""
 
 
-@overload(exponentials, jit_options=OPTIONS)  # type: ignore[untyped-decorator]  # numba has no types
+@overload(exponentials, jit_options={"error_model": "numpy", "fastmath": FAST_MATH})  # type: ignore[untyped-decorator]  # numba has no types
 def _exponentials(step: Any, rate: Any, n: int, out: Any, power: Any) -> Any:  # noqa: ARG001
     return _exponentials_float32 if out.dtype.bitwidth == 32 else _exponentials_float64
 
@@ -60,7 +56,7 @@ def _exponentials_float32(step: Any, rate: Any, n: int, out: Any, power: Any) ->
 
 
 @kernel
-def scan_sequences(inputs, step, rate, to_state, from_state, outputs):  # type: ignore[no-untyped-def]
+def scan_sequences(rate, inputs, step, to_state, from_state, outputs):  # type: ignore[no-untyped-def]
     """Write the outputs of sequences; the arrays of channels are (B, T, K, BLOCK) for K blocks, rate (K, N, BLOCK)."""
     sequences, length, blocks, _ = inputs.shape
     states = np.empty((2, *rate[0].shape), inputs.dtype)  # in turn: loops over arrays that overlap are not vectors
@@ -77,7 +73,7 @@ def scan_sequences(inputs, step, rate, to_state, from_state, outputs):  # type: 
 
 @kernel
 def scan_sequences_bwd(  # type: ignore[no-untyped-def]
-    inputs, step, rate, to_state, from_state, grad, d_inputs, d_step, d_rate, d_to, d_from
+    rate, inputs, step, to_state, from_state, grad, d_inputs, d_step, d_rate, d_to, d_from
 ):
     """Write the gradients of sequences. d_rate (B, K, N, BLOCK) has one for each; it, d_to and d_from must be zero.
 

@@ -5,13 +5,14 @@ h[t] = exp(step[t] rate) h[t-1] + step[t] inputs[t] to_state[t] and y[t] = sum o
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from alphabet_core.scan import scan_associative, scan_chunked
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from alphabet_baselines.adjoint import is_compiled
 
 SelectiveScan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -30,21 +31,15 @@ def selective_sequential(inputs: Tensor, step: Tensor, rate: Tensor, to_state: T
 
 def selective_adjoint(inputs: Tensor, step: Tensor, rate: Tensor, to_state: Tensor, from_state: Tensor) -> Tensor:
     """The outputs of the same loop with a hand-derived backward, a reverse loop; on a CPU numba compiles both."""
-    scan = find_compiled_scan() if inputs.device.type == "cpu" else AdjointScan
-    if scan is AdjointScan and not torch.is_grad_enabled():
-        return selective_sequential(inputs, step, rate, to_state, from_state)
-    outputs: Tensor = scan.apply(inputs, step, rate, to_state, from_state)
-    return outputs
-
-
-@cache
-def find_compiled_scan() -> Any:
-    """The compiled loop where numba, of the extra [cpu], is installed, which is only imported here; else torch's."""
-    try:
+    if is_compiled(inputs.device):
         from alphabet_baselines.selective_cpu import CompiledScan
-    except ModuleNotFoundError:
-        return AdjointScan
-    return CompiledScan
+
+        compiled: Tensor = CompiledScan.apply(inputs, step, rate, to_state, from_state)  # type: ignore[no-untyped-call]
+        return compiled
+    if not torch.is_grad_enabled():
+        return selective_sequential(inputs, step, rate, to_state, from_state)
+    outputs: Tensor = AdjointScan.apply(inputs, step, rate, to_state, from_state)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 class AdjointScan(torch.autograd.Function):

@@ -7,16 +7,20 @@ a forked child starts its own.
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 import torch
 
+from alphabet_cpu.openmp import find_setter
+
 COMPILING = (
-    "alphabet-cpu: compiling kernels for this processor, which takes some ten seconds; "
-    "they are kept on disk for the next time"
+    "alphabet-cpu: compiling kernels for this processor: ten seconds on a fast core, up to a minute on a slow or busy "
+    "one; they are kept on disk for the next time"
 )
+COMPILED = "alphabet-cpu: compiled, after {seconds:.0f} seconds"
 ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
 
 Task = Callable[[], None]
@@ -26,30 +30,29 @@ _lock = threading.Lock()
 _started = 0
 _compiled: set[object] = set()  # what has run before
 _said = False
-_inside, _configured = 0, 1  # callers within `one_torch_thread`, and the number that torch was set to before
 
 
 @contextmanager
 def one_torch_thread() -> Iterator[int]:
-    """Set torch to one thread around its small operations between kernels; yield the number that it was set to.
+    """Let torch take one thread for the caller's small operations between kernels; yield the number that it was set to.
 
-    Torch's own threads would spin on the cores where the kernels' threads should run. The kernels use the number that
-    is yielded, and torch has it back afterwards.
+    Torch's own threads would spin on the cores where the kernels' threads should run. Whatever ends the block, an
+    interrupt included, the caller has its number back, or the one that it has set in the meantime; other threads never
+    see a change. Where torch's OpenMP is not found nothing is set, which costs time and no more.
     """
-    global _inside, _configured
-    with _lock:
-        threads = torch.get_num_threads()
-        if _inside and threads == 1:
-            # Where a thread has set no number yet, torch shows the one that was set last anywhere: another caller's 1.
-            threads = _configured
-        _inside, _configured = _inside + 1, threads
-        torch.set_num_threads(1)
-    try:
+    threads = torch.get_num_threads()  # first of all: it gives a new thread the process's number
+    set_threads = find_setter()
+    if threads == 1 or set_threads is None:
         yield threads
+        return
+    kept = threads
+    try:
+        set_threads(1)
+        yield threads
+        found = torch.get_num_threads()
+        kept = threads if found == 1 else found
     finally:
-        with _lock:
-            _inside -= 1
-            torch.set_num_threads(threads)
+        set_threads(kept)  # one call of C: an interrupt, which Python raises between calls, cannot prevent it
 
 
 def run_together(task: Task, threads: int) -> None:
@@ -73,7 +76,8 @@ def announce_compilation(compiled: object) -> Iterator[None]:
     if compiled in _compiled:
         yield
         return
-    timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, _say_once)
+    started, said = time.monotonic(), threading.Event()
+    timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, _say_once, [said])
     timer.daemon = True
     timer.start()
     try:
@@ -81,13 +85,17 @@ def announce_compilation(compiled: object) -> Iterator[None]:
         _compiled.add(compiled)
     finally:
         timer.cancel()
+        if said.is_set():
+            print(COMPILED.format(seconds=time.monotonic() - started), file=sys.stderr, flush=True)
 
 
-def _say_once() -> None:
+def _say_once(said: threading.Event) -> None:
+    """Say what is going on, unless some call has said it before, and tell the caller that it was said."""
     global _said
     if not _said:
         _said = True
         print(COMPILING, file=sys.stderr, flush=True)
+        said.set()
 
 
 def _start_workers(wanted: int) -> SimpleQueue[Job]:
@@ -113,10 +121,8 @@ def _work(jobs: SimpleQueue[Job]) -> None:
 
 def _forget_workers() -> None:
     """After a fork the child has none of its parent's threads, and perhaps a lock that one of them held."""
-    global _jobs, _lock, _started, _inside
-    if _inside:
-        torch.set_num_threads(_configured)
-    _jobs, _lock, _started, _inside = SimpleQueue(), threading.Lock(), 0, 0
+    global _jobs, _lock, _started
+    _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,25 +14,28 @@ EAGER, COMPILED, GRAPH = "eager", "compiled", "graph"
 class ExecutionTable:
     """What executions.toml declares: a family's exact algorithms, the first being its reference.
 
-    token_loops: algorithms that are never compiled; needs_cuda: algorithms that another device cannot run
+    token_loops: algorithms that are never compiled; needs_cuda: algorithms that another device cannot run;
+    since_format_2: a family's algorithms that evidence of format 1 does not know
     """
 
     algorithms: Mapping[str, tuple[str, ...]]
     token_loops: frozenset[str]
     needs_cuda: frozenset[str]
+    since_format_2: Mapping[str, tuple[str, ...]]
 
     def modes(self, device: str, *, compiled: bool) -> tuple[str, ...]:
         """How algorithms are run on a device: eagerly, on CUDA or on request compiled, on CUDA also from a graph."""
         cuda = device == "cuda"
         return (EAGER, *([COMPILED] if compiled or cuda else []), *([GRAPH] if cuda else []))
 
-    def names(self, family: str, device: str, *, compiled: bool) -> tuple[str, ...]:
-        """The names of a family's executions in evidence, in the order in which they are tried."""
+    def names(self, family: str, device: str, *, compiled: bool, version: int = 2) -> tuple[str, ...]:
+        """The names of a family's executions in evidence of a format, in the order in which they are tried."""
+        younger = self.since_format_2.get(family, ()) if version == 1 else ()
         return tuple(
             execution_name(algorithm, mode)
             for algorithm in self.algorithms[family]
             for mode in self.modes(device, compiled=compiled)
-            if mode != COMPILED or algorithm not in self.token_loops
+            if (mode != COMPILED or algorithm not in self.token_loops) and algorithm not in younger
         )
 
     def must_run(self, name: str) -> bool:
@@ -53,4 +56,5 @@ def read_executions() -> ExecutionTable:
         {family: tuple(names) for family, names in found["algorithms"].items()},
         frozenset(found["token_loops"]),
         frozenset(found["needs_cuda"]),
+        {family: tuple(names) for family, names in found["since_format_2"].items()},
     )

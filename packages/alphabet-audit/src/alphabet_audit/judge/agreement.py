@@ -43,7 +43,8 @@ def check_trials(run: Run, choice: ExecutionChoice, trials: list[Record]) -> Rea
     table = read_executions()
     names = [trial["name"] for trial in trials]
     if choice.family in table.algorithms:
-        wanted = list(table.names(choice.family, run.device, compiled=run.manifest["compiled"]))
+        compiled, version = run.manifest["compiled"], run.manifest["version"]
+        wanted = list(table.names(choice.family, run.device, compiled=compiled, version=version))
         if names != wanted:
             yield f"{choice.key}: tried {', '.join(names)}; declared are {', '.join(wanted)}"
     elif len(set(names)) != len(names):

@@ -142,7 +142,7 @@ def use_fresh_kernels() -> None:
 
     Compiled code on disk is code that no recorded hash covers. It must be called before kernels are imported.
     """
-    if {"alphabet_cpu", "alphabet_baselines.selective_kernels"} & set(sys.modules):
+    if {"alphabet_cpu", "alphabet_baselines.compiling"} & set(sys.modules):
         raise AuditError("kernels were imported before the ledger began: start it in a process of its own")
     folder = tempfile.TemporaryDirectory(prefix="alphabet-audit-")
     atexit.register(folder.cleanup)
