@@ -3,6 +3,7 @@
 Signing is left to programs that people have: ssh-keygen with an ssh key, or minisign with a key of its own.
 """
 
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -43,13 +44,18 @@ def write_head(folder: Path, manifest: Record) -> Path:
 
 def sign_head(folder: Path, key: Path) -> Path:
     """Sign a run's head with a secret key, of ssh or of minisign; returns the path of the signature."""
-    head = folder / HEAD
+    # Both programs write beside the head, under the name that the signature has here.
     if is_minisign(key):
-        run_tool(["minisign", "-S", "-s", str(key), "-m", str(head), "-x", str(folder / MINISIGN_SIGNATURE)])
-        return folder / MINISIGN_SIGNATURE
-    (folder / SSH_SIGNATURE).unlink(missing_ok=True)  # or ssh-keygen would ask
-    run_tool(["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(head)])
-    return folder / SSH_SIGNATURE
+        signature, command = folder / MINISIGN_SIGNATURE, ["minisign", "-S", "-s", str(key), "-m", str(folder / HEAD)]
+    else:
+        signature = folder / SSH_SIGNATURE
+        command = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(folder / HEAD)]
+    signature.unlink(missing_ok=True)  # or ssh-keygen would ask
+    try:
+        run_tool(command)
+    except AuditError as error:
+        raise AuditError(f"{error}; a key with a passphrase signs by hand: {shlex.join(command)}") from error
+    return signature
 
 
 def verify_head(folder: Path, key: Path) -> str:
@@ -81,7 +87,7 @@ def run_tool(command: list[str], given: bytes = b"") -> None:
     try:
         done = subprocess.run(command, capture_output=True, input=given, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise AuditError(f"{command[0]} did not answer; a key with a passphrase needs ssh-agent") from error
+        raise AuditError(f"{command[0]} did not answer") from error
     if done.returncode:
         complaint = (done.stderr or done.stdout).decode(errors="replace").strip() or "without a message"
         raise AuditError(f"{command[0]} refused: {printable(complaint, 300)}")
