@@ -60,6 +60,16 @@ class Evaluation:
     headlines: dict[str, Headline] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
 
+    def describe_counts(self) -> str:
+        """What was counted, in one line."""
+        return ", ".join(describe_count(count, name) for name, count in self.counts.items())
+
+
+def describe_count(count: int, plural: str) -> str:
+    """A count in words, given the plural of what is counted: 1 session, 1,260 groups, 1 gate passed."""
+    noun, *rest = plural.split(" ")
+    return " ".join([f"{count:,}", noun.removesuffix("s") if count == 1 else noun, *rest])
+
 
 def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
     """The verdict on the run in a folder, of the ledger or of parity. A run that cannot be read fails."""

@@ -20,8 +20,9 @@ from alphabet_audit.show.pictures import draw_intervals, draw_samples, shade
 from alphabet_audit.show.results import Results, read_results
 
 PAGE, TABLE = "report.html", "report.md"
-# Pages that carry this line were made by this code, and `evaluate` compares them word by word.
-REPORT_FORMAT = "alphabet-audit report 2"
+# The line by which a page says which code made it: `evaluate` compares this code's pages word by word. A change of a
+# template or of a word raises the number.
+REPORT_FORMAT = "alphabet-audit report 3"
 PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 
