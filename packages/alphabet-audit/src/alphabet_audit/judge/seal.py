@@ -60,8 +60,7 @@ def sign_head(folder: Path, key: Path) -> Path:
 
 def verify_head(folder: Path, key: Path) -> str:
     """Check that a run's head is its evidence's and is signed by the owner of a public key; returns that in words."""
-    if read_bounded(folder / HEAD, LARGEST_KEY) != describe_head(read_manifest(folder)).encode():
-        raise AuditError(f"{folder / HEAD} is not the head of this evidence: one of them was made anew")
+    require_own_head(folder)
     if is_minisign(key):
         run_tool(["minisign", "-V", "-p", str(key), "-m", str(folder / HEAD), "-x", str(folder / MINISIGN_SIGNATURE)])
         return f"the head is signed by the key in {key}"
@@ -73,6 +72,12 @@ def verify_head(folder: Path, key: Path) -> str:
         command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "signer", "-n", NAMESPACE, "-s", signature]
         run_tool(command, given=read_bounded(folder / HEAD, LARGEST_KEY))
     return f"the head is signed by the key in {key}"
+
+
+def require_own_head(folder: Path) -> None:
+    """Raise unless the head in a run's folder is that of its evidence."""
+    if read_bounded(folder / HEAD, LARGEST_KEY) != describe_head(read_manifest(folder)).encode():
+        raise AuditError(f"{folder / HEAD} is not the head of this evidence: one of them was made anew")
 
 
 def is_minisign(key: Path) -> bool:

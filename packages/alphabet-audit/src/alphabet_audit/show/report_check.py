@@ -1,6 +1,7 @@
 """Whether the report beside some evidence is the evidence's own: word by word, or by its ratios if it is older."""
 
 import html.parser
+import os
 import re
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def check_report(run: Path, results: Results, declarations: Declarations) -> tup
     """What can be said of the reports in a run's folder: reasons against them, and what was found right."""
     wrong, right = [], []
     for name, wanted in make_pages(results, declarations).items():
-        if not (run / name).exists():
+        if not os.path.lexists(run / name):
             continue
         found = read_bounded(run / name, LARGEST_REPORT).decode(errors="replace")
         if found.split() == wanted.split():
