@@ -46,6 +46,7 @@ FORGERIES = {
     },
     4: {
         "gates and choices behind all timing": timing.gates_after_timing,
+        "choices behind all timing": timing.choices_after_timing,
         "a gate between warm-ups and groups": timing.gate_between_warmups_and_groups,
         "a resume without a session": timing.resumed_without_session,
         "two rows exchanged": timing.rows_exchanged,

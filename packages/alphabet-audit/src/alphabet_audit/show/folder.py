@@ -13,8 +13,7 @@ from alphabet_audit.evidence.chain import read_manifest
 from alphabet_audit.judge.evaluate import Evaluation, evaluate
 from alphabet_audit.judge.seal import HEAD, require_own_head, verify_head
 from alphabet_audit.judge.sources import check_commit
-from alphabet_audit.show.report import PAGE, TABLE
-from alphabet_audit.show.report_check import check_report
+from alphabet_audit.show import PAGE, TABLE
 from alphabet_audit.show.results import read_results
 
 
@@ -45,6 +44,8 @@ def judge_folder(
 
 def read_and_check_report(run: Path, declarations: Declarations) -> tuple[list[str], list[str]]:
     """Reasons against the report beside some evidence, and what was found right with it."""
+    from alphabet_audit.show.report_check import check_report  # with templates, which only a report needs
+
     with without_traceback(run):
         return check_report(run, read_results(run, declarations), declarations)
 

@@ -15,11 +15,11 @@ from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.files import write_whole
 from alphabet_audit.judge.evaluate import Evaluation
 from alphabet_audit.protocol.ratios import geometric_mean
+from alphabet_audit.show import PAGE, TABLE
 from alphabet_audit.show.paper import DEVICE, Paper, read_paper
 from alphabet_audit.show.pictures import draw_intervals, draw_samples, shade
 from alphabet_audit.show.results import Results, read_results
 
-PAGE, TABLE = "report.html", "report.md"
 # The line by which a page says which code made it: `evaluate` compares this code's pages word by word. A change of a
 # template or of a word raises the number.
 REPORT_FORMAT = "alphabet-audit report 3"

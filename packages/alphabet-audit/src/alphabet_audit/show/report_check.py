@@ -9,7 +9,8 @@ from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.designs import PHASES
 from alphabet_audit.errors import printable
 from alphabet_audit.evidence.files import read_bounded
-from alphabet_audit.show.report import PAGE, REPORT_FORMAT, TABLE, make_pages
+from alphabet_audit.show import PAGE, TABLE
+from alphabet_audit.show.report import REPORT_FORMAT, make_pages
 from alphabet_audit.show.results import Results
 
 LARGEST_REPORT = 1 << 26
