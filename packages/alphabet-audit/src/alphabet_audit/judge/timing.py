@@ -10,13 +10,16 @@ from alphabet_audit.protocol.orders import abba_orders, is_balanced, seed_of
 from alphabet_audit.protocol.ratios import summarize
 from alphabet_audit.protocol.repeats import count_repeats, next_probe
 
-# This share of the null rows must have 1.0 inside the interval of their ratios.
+# This share of the null rows must have 1.0 inside the interval of their ratios. All seven ratios of a row fall on one
+# side of it with probability 2 / 2^7, so that of twenty null rows two or more do in 3.8 % of honest runs: these are
+# refused by chance.
 NULL_SHARE = 0.95
-# ALPHABET against itself: a median beyond twofold, or medians that are typically beyond a quarter, are no measurement
-# of the same arm. On a shared server with two cores single medians reached 1.35, typical ones 1.04.
+# The three bounds below are choices and no derivations, made after the first ledger had been seen, in which no median
+# against itself was beyond 1.35 and half of them within 1.04, and no block beyond 63 times its calibration. They leave
+# room above it and refuse the forgeries of the review (five; a millionth). A machine that is busy enough fails the
+# first two honestly.
 LARGEST_NULL, LARGEST_TYPICAL_NULL = 2.0, 1.25
-# No machine's speed changes so much between the calibration of a row and its groups; a remark is made much earlier.
-LARGEST_DRIFT = 1000.0
+LARGEST_DRIFT = 1000.0  # a remark is made much earlier
 
 
 def check_calibration(run: Run) -> Reasons:

@@ -83,7 +83,7 @@ def render_page(template: str, context: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(context, style=read_style())
+    return environment.get_template(template).render(context, style=read_style(), report_format=REPORT_FORMAT)
 
 
 def read_style() -> Markup:
@@ -114,7 +114,6 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
         "parity": results.parity,
         "environment": flatten(results.manifest["environment"], skip=("imports",)),
         "imports": results.manifest["environment"].get("imports", {}),
-        "report_format": REPORT_FORMAT,
         "phase_headlines": {PHASE_TITLES[phase]: each for phase, each in results.evaluation.headlines.items()},
         "cells": results.manifest["cells"],
         "titles": {ALPHABET: "ALPHABET", **titles},
