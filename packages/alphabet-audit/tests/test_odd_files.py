@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from alphabet_audit import AuditError, read_declarations
@@ -10,6 +11,7 @@ from alphabet_audit.evidence.chain import MANIFEST, RECORDS
 from alphabet_testing.audit.commands import command
 
 DECLARED = read_declarations()
+FULL = Path("/dev/full")
 ODD_MANIFESTS = {
     "infinity by overflow": lambda text: text.replace('"torch": 2', '"torch": 1e999', 1),
     "a number of 5,000 digits": lambda text: text.replace('"torch": 2', '"torch": ' + "9" * 5000, 1),
@@ -70,3 +72,13 @@ def test_a_link_to_itself_or_a_folder_is_no_file(part):
         (part / name).rmdir()
         (part / name).write_bytes(whole)
     assert command("evaluate", part).exit_code == 3
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("name", ["evaluate", "report", "seal"])
+def test_a_terminal_that_cannot_be_written_to_ends_in_one_line(name, part):
+    with FULL.open("w") as full:
+        command_line = [sys.executable, "-m", "alphabet_audit", name, str(part)]
+        run = subprocess.run(command_line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr == "alphabet-audit: a file cannot be read or written (No space left on device)\n"
