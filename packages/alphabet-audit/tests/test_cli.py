@@ -4,27 +4,23 @@ import subprocess
 import sys
 
 import pytest
-from alphabet_audit.cli import app, main
+from alphabet_audit.cli import main
 from alphabet_audit.evidence.chain import RECORDS
+from alphabet_testing.audit.commands import command
 from alphabet_testing.audit.fake_bench import run_fake
-from typer.testing import CliRunner
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_evaluate_passes_whole_evidence(whole_run):
-    found = run("evaluate", whole_run)
+    found = command("evaluate", whole_run)
     assert found.exit_code == 0
     assert found.stdout.startswith(
-        "status=pass scope=all device=cpu version=2\n90 cells, 180 rows, 1,260 groups, 1 sessions, 0 resumes\n"
+        "status=pass scope=all device=cpu version=2\n90 cells, 180 rows, 1,260 groups, 1 session, 0 resumes\n"
     )
 
 
 def test_evaluate_prints_every_reason_and_fails(tmp_path):
     run_fake(tmp_path, "same-width", crashing={f"same-width 32/512/64 {name} step" for name in ("gru", "lstm")})
-    found = run("evaluate", tmp_path)
+    found = command("evaluate", tmp_path)
     assert found.exit_code == 1
     assert found.stdout.startswith("status=fail")
     assert found.stdout.count("out of memory") == 2
@@ -32,16 +28,16 @@ def test_evaluate_prints_every_reason_and_fails(tmp_path):
 
 def test_a_part_has_an_exit_code_of_its_own(tmp_path):
     run_fake(tmp_path, "same-width")
-    found = run("evaluate", tmp_path)
+    found = command("evaluate", tmp_path)
     assert found.exit_code == 3
     assert "status=pass needs a whole run" in found.stdout
 
 
 def test_report_and_compare(tmp_path, whole_run):
-    found = run("report", whole_run, "--out", tmp_path / "page")
+    found = command("report", whole_run, "--out", tmp_path / "page")
     assert found.exit_code == 0
     assert (tmp_path / "page" / "report.html").is_file()
-    compared = run("compare", whole_run, whole_run)
+    compared = command("compare", whole_run, whole_run)
     assert compared.exit_code == 0
     assert compared.stdout.count("1.000") == 180
 
@@ -83,13 +79,13 @@ def test_what_only_reads_works_on_a_system_without_locks(tmp_path, whole_run, mo
     code = "import sys; sys.modules['fcntl'] = None; from alphabet_audit.cli import main; main()"
     assert subprocess.run([sys.executable, "-c", code, "--help"], check=False, capture_output=True).returncode == 0
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    assert run("evaluate", whole_run).exit_code == 0
-    assert run("report", whole_run, "--out", tmp_path).exit_code == 0
-    assert run("compare", whole_run, whole_run).exit_code == 0
+    assert command("evaluate", whole_run).exit_code == 0
+    assert command("report", whole_run, "--out", tmp_path).exit_code == 0
+    assert command("compare", whole_run, whole_run).exit_code == 0
 
 
 def test_help_lists_the_five_commands_without_loading_torch():
     code = "import sys; from alphabet_audit.cli import app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    text = run("--help").stdout
+    text = command("--help").stdout
     assert all(name in text for name in ("parity", "ledger", "evaluate", "report", "compare"))

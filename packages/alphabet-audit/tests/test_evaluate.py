@@ -11,6 +11,7 @@ from alphabet_audit.judge.agreement import check_executions, check_gates, check_
 from alphabet_audit.judge.cells import check_cells
 from alphabet_audit.judge.evaluate import LEDGER_CHECKS
 from alphabet_audit.judge.order import check_completeness, check_order, check_sessions, check_totals
+from alphabet_audit.judge.repeated import check_repeated_samples
 from alphabet_audit.judge.run import Run
 from alphabet_audit.judge.timing import check_calibration, check_noise, check_orders, check_rows, check_samples
 from alphabet_audit.protocol.plan import Plan
@@ -166,7 +167,8 @@ BY_CHECK = {
     check_totals: EDITS["row lost"],
     check_order: EDITS["gate after timing"],
     check_calibration: EDITS["start's calibration"],
-    check_samples: EDITS["group copied"],
+    check_samples: lambda run, number: run.of("start", number)["warmups"].update(A=[1e-8] * 5),
+    check_repeated_samples: EDITS["group copied"],
     check_sessions: SINGLE_EDITS["session's clock"],
     check_orders: EDITS["orders exchanged"],
     check_rows: EDITS["row's ratio"],

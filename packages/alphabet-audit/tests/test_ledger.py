@@ -60,7 +60,11 @@ def test_forty_kills_lose_nothing_and_double_nothing(number, tmp_path):
     assert len(of(records, "session")) > KILLS // 2  # most were killed at work, some before they had begun
     assert of(records, "resume")
     found = evaluate(tmp_path, read_declarations())
-    assert (found.status, found.reasons) == ("pass", ())
+    # Null rows whose seven ratios all fall on one side of one are no harm that a kill did: each does with probability
+    # 2 / 2^7, so that two of twenty do in 3.8 % of runs, which the evaluator then refuses, and five in one of 100,000.
+    assert {reason.partition(" in ")[0] for reason in found.reasons} <= {"noise: ALPHABET differs from itself"}
+    assert sum(reason.count(" step") + reason.count(" inference") for reason in found.reasons) < 5
+    assert found.status == ("fail" if found.reasons else "pass")
 
 
 def test_an_interruption_keeps_every_finished_group(tmp_path):

@@ -1,13 +1,16 @@
 """Judging and showing a run needs neither torch nor numba nor anything that measures; the schema is published."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 from alphabet_audit.cli import MEASURING
-from alphabet_audit.evidence.chain import read_run
+from alphabet_audit.evidence.chain import RECORDS, read_run
 from alphabet_audit.evidence.schema import make_json_schema
+from alphabet_audit.show.report import write_report
+from alphabet_testing.audit.fake_bench import Interrupting, run_fake
 from alphabet_testing.places import AUDIT
 
 ACCEPTED = AUDIT / "accepted" / "cpu-2026-11-16"
@@ -18,15 +21,46 @@ BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({MEASURING!r})); from a
     "arguments", [["evaluate"], ["report", "--out", "OUT"], ["compare", "--paper", "--out", "OUT"]]
 )
 def test_a_run_is_judged_and_shown_where_nothing_that_measures_is_installed(arguments, tmp_path):
-    given = [str(tmp_path) if each == "OUT" else each for each in arguments]
-    command = [sys.executable, "-c", BLOCKED, given[0], str(ACCEPTED), *given[1:]]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    given = [tmp_path if each == "OUT" else each for each in arguments]
+    run = call_blocked(given[0], ACCEPTED, *given[1:])
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout
 
 
+def call_blocked(*arguments):
+    """What `alphabet-audit` says in a process in which nothing that measures can be imported."""
+    command = [sys.executable, "-c", BLOCKED, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_a_whole_ledger_is_killed_resumed_reported_sealed_signed_and_judged(tmp_path):
+    """From the first record to a verdict by somebody else, in format 2, on the fake bench."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
+    run, key = tmp_path / "run", tmp_path / "key"
+    with pytest.raises(KeyboardInterrupt):
+        run_fake(run, clock=Interrupting(2000))
+    half = (run / RECORDS).read_bytes()
+    (run / RECORDS).write_bytes(half + b'{"kind":"gro')  # as a kill within a write leaves it
+    declarations = run_fake(run)
+    assert (run / RECORDS).read_bytes().startswith(half)
+    pages, evaluation = write_report(run, declarations, run)
+    assert (evaluation.status, evaluation.version) == ("pass", 2)
+    assert (evaluation.counts["sessions"], evaluation.counts["resumes"]) == (2, 1)
+    assert all(page.is_file() for page in pages)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    assert call_blocked("seal", run, "--key", key).returncode == 0
+    judged = call_blocked("evaluate", run, "--signature", tmp_path / "key.pub")
+    assert (judged.returncode, judged.stderr) == (0, "")
+    assert "90 cells, 180 rows, 1,260 groups, 2 sessions, 1 resume\n" in judged.stdout
+    assert judged.stdout.count("is what this evidence gives") == 2
+    assert "the head is signed by the key in" in judged.stdout
+    assert call_blocked("compare", run, ACCEPTED, "--across-devices").returncode == 0
+
+
 def test_measuring_there_says_what_is_missing():
-    run = subprocess.run([sys.executable, "-c", BLOCKED, "ledger"], capture_output=True, text=True, check=False)
+    run = call_blocked("ledger")
     assert run.returncode == 2
     assert "pip install alphabet-audit" in run.stderr
     assert "Traceback" not in run.stderr

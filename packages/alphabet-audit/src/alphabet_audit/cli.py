@@ -1,9 +1,6 @@
 """The console command `alphabet-audit parity | ledger | evaluate | report | compare | seal`."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,12 +8,12 @@ import typer
 from rich.console import Console
 
 from alphabet_audit.declare.cases import expected_cases
-from alphabet_audit.declare.declarations import Declarations, read_declarations
+from alphabet_audit.declare.declarations import read_declarations
 from alphabet_audit.declare.designs import ALL
 from alphabet_audit.declare.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
-from alphabet_audit.errors import AuditError, escape_controls, printable
+from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.store import Evidence
-from alphabet_audit.judge.evaluate import Evaluation, evaluate
+from alphabet_audit.judge.evaluate import evaluate
 from alphabet_audit.show.screen import LedgerScreen, ParityScreen, parity_table, print_evaluation
 
 # A part that holds is neither a pass nor a failure, and a mistake in the command is no verdict at all.
@@ -144,6 +141,8 @@ def evaluate_run(
     checkout: Annotated[Path | None, typer.Option("--checkout", help=CHECKOUT_HELP)] = None,
 ) -> None:
     """Judge a run by its evidence alone: print status=pass, or every reason against it."""
+    from alphabet_audit.show.folder import judge_folder
+
     declarations = read_declarations(audit)
     evaluation, notes = judge_folder(run, declarations, signature, checkout)
     console = Console(soft_wrap=True)
@@ -157,6 +156,7 @@ def evaluate_run(
 @app.command()
 def report(run: Run, audit: Audit = None, out: Out = None) -> None:
     """Write a ledger's report, report.html and report.md, to the run's folder or --out; the exit code is evaluate's."""
+    from alphabet_audit.show.folder import without_traceback
     from alphabet_audit.show.report import write_report
 
     with without_traceback(run):
@@ -177,6 +177,7 @@ def compare(
 ) -> None:
     """Show what changed from one run of the ledger to the next, beyond noise; or how a run compares with the paper."""
     from alphabet_audit.show.compare import compare_runs, compare_with_paper, comparison_table, write_comparison
+    from alphabet_audit.show.folder import without_traceback
 
     declarations = read_declarations(audit)
     if paper and len(runs) != 1:
@@ -215,56 +216,6 @@ def seal(
         print(f"signed: {escape_controls(str(sign_head(run, key)))}")
 
 
-def judge_folder(
-    run: Path, declarations: Declarations, signature: Path | None, checkout: Path | None
-) -> tuple[Evaluation, list[str]]:
-    """The verdict on a run, its report, its signature and its sources, and notes on what else was found."""
-    from alphabet_audit.evidence.chain import read_manifest
-    from alphabet_audit.judge.seal import verify_head
-    from alphabet_audit.judge.sources import check_commit
-
-    evaluation = evaluate(run, declarations)
-    wrong: list[str] = []
-    notes: list[str] = []
-    try:
-        if evaluation.kind == "ledger" and any((run / name).exists() for name in ("report.html", "report.md")):
-            wrong, notes = read_and_check_report(run, declarations)
-        if signature is not None:
-            notes.append(verify_head(run, signature))
-        if checkout is not None and evaluation.kind:
-            wrong += (found := list(check_commit(read_manifest(run), checkout)))
-            notes += [] if found else [f"the recorded sources are those of their commit in {checkout}"]
-    except AuditError as error:
-        wrong.append(str(error))
-    if wrong:
-        evaluation = replace(evaluation, status=FAIL, reasons=(*evaluation.reasons, *wrong))
-    return evaluation, notes
-
-
-def read_and_check_report(run: Path, declarations: Declarations) -> tuple[list[str], list[str]]:
-    """Reasons against the report beside some evidence, and what was found right with it."""
-    from alphabet_audit.show.report_check import check_report
-    from alphabet_audit.show.results import read_results
-
-    with without_traceback(run):
-        return check_report(run, read_results(run, declarations), declarations)
-
-
-@contextmanager
-def without_traceback(*runs: Path) -> Iterator[None]:
-    """Whatever odd evidence does to code that shows it ends in one line."""
-    try:
-        yield
-    except (AuditError, OSError):
-        raise
-    except Exception as error:
-        shown = ", ".join(map(str, runs))
-        raise AuditError(
-            f"{shown} cannot be shown ({type(error).__name__}: {printable(error)}); "
-            "alphabet-audit evaluate says what is wrong"
-        ) from error
-
-
 def warn_without_commit(console: Console, environment: dict[str, Any]) -> None:
     """Say before a run, rather than after it, that its evidence cannot pass without a commit."""
     if environment["git"] is None:
@@ -287,6 +238,8 @@ def main() -> None:
         app()
     except AuditError as error:
         message = str(error)
+    except OSError as error:  # of a file that cannot be asked for, such as one in a folder of somebody else
+        message = f"{error.filename or 'a file'} cannot be read or written ({error.strerror or error})"
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in MEASURING:
             raise

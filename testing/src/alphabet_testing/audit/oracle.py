@@ -53,7 +53,7 @@ def judge_record(before, after, path, forged):
     if name == "manifest" and kind == "begin":
         return FREE  # which closing the chain sets
     if name == "warmups" and kind in ("start", "resume"):
-        return FREE if is_number(new, 1e-9, 86400) else MUST
+        return judge_warmup(new, path[1], before["key"], forged)
     if kind == "session":
         return judge_session(name, new, path, forged)
     if "readings" in path:
@@ -67,6 +67,16 @@ def judge_record(before, after, path, forged):
     if kind == "choice" and path[-1] == "reason":
         return FREE if find(before, path) and is_line(new, 1) else MUST
     return MUST
+
+
+def judge_warmup(seconds, arm, key, forged):
+    """A warm-up may be as long as it likes, since it may compile, but not a thousand times too fast."""
+    start = next((r for r in forged.records if r.get("kind") == "start" and r.get("key") == key), None)
+    try:
+        fastest = min(taken / repeats for repeats, taken in start["calibration"][arm])
+    except (TypeError, KeyError, ValueError, ZeroDivisionError):  # changed as well, which is judged apart
+        return UNKNOWN
+    return FREE if is_number(seconds, max(1e-9, fastest / 1000), 86400) else MUST
 
 
 def alike(before, after):
@@ -127,16 +137,22 @@ def judge_manifest(before, after, path, records):
     section, place = path[1], path[2:]
     if section == "system" and alike(before, after):
         return UNKNOWN if place == ["python"] else FREE if is_line(new, 1) else MUST
+    if section == "device" and place == ["cores"] and "cores" in after["environment"]["device"]:
+        return FREE if new is None or fits_cores(after) else MUST  # some systems do not tell
     if section == "device" and alike(before, after):
-        return {"name": FREE if is_line(new, 1) else MUST, "cores": FREE if is_number(new, 1, 1e5) else MUST}.get(
-            place[0], MUST
-        )
+        return FREE if place == ["name"] and is_line(new, 1) else MUST
     if section in ("sources", "libraries", "imports") and alike(before, after):
         return FREE if isinstance(new, str) and len(new) == 64 and set(new) <= set("0123456789abcdef") else MUST
     if section == "threads" and alike(before, after):
-        return FREE if (is_number(new, 1, 1e5) if place[0] != "variables" else True) else MUST
+        return FREE if place[0] == "variables" or (is_number(new, 1, 1e5) and fits_cores(after)) else MUST
     if section == "git" and alike(before, after) and place == ["commit"]:
         return FREE if isinstance(new, str) and len(new) in (40, 64) and set(new) <= set("0123456789abcdef") else MUST
     if section in ("versions", "threads", "imports"):
         return UNKNOWN
     return MUST
+
+
+def fits_cores(manifest):
+    """Whether no more cores could be used than there are."""
+    cores, usable = manifest["environment"]["device"].get("cores"), manifest["environment"]["threads"].get("usable")
+    return cores is None or (is_number(cores, 1, 1e5) and type(cores) is int and usable <= cores)

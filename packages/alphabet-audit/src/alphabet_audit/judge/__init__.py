@@ -4,6 +4,7 @@ evaluate   the verdict, and whether a run may be resumed   run        a ledger's
 manifest   rules, sources, settings, device               order      what is there, and in which order
 timing     calibration, groups, rows, noise               agreement  gates, executions, readings
 cells      which candidate, of which size                 parity     the verdict on a parity run
-seal       the head, published and signed                 sources    a commit's, compared
-headline   a phase in five numbers                        remarks    what is possible but worth a look
+repeated   samples that are copies                        sources    a commit's, compared
+seal       the head, published and signed                 headline   a phase in five numbers
+remarks    what is possible but worth a look
 """

@@ -16,7 +16,7 @@ from alphabet_audit.evidence.canonical import Record
 from alphabet_audit.evidence.chain import MANIFEST, read_run, require_version
 from alphabet_audit.evidence.files import read_bounded
 from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
-from alphabet_audit.judge import agreement, cells, order, timing
+from alphabet_audit.judge import agreement, cells, order, repeated, timing
 from alphabet_audit.judge.headline import Headline, find_headlines, find_means
 from alphabet_audit.judge.manifest import check_beginning, check_copies, check_environment, check_manifest
 from alphabet_audit.judge.parity import check_parity_run, count_gates
@@ -31,6 +31,7 @@ PART_CHECKS: tuple[Callable[[Run], Reasons], ...] = (
     timing.check_calibration,
     timing.check_orders,
     timing.check_samples,
+    repeated.check_repeated_samples,
     timing.check_rows,
     agreement.check_executions,
     agreement.check_parity,
@@ -60,6 +61,16 @@ class Evaluation:
     headlines: dict[str, Headline] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
 
+    def describe_counts(self) -> str:
+        """What was counted, in one line."""
+        return ", ".join(describe_count(count, name) for name, count in self.counts.items())
+
+
+def describe_count(count: int, plural: str) -> str:
+    """A count in words, given the plural of what is counted: 1 session, 1,260 groups, 1 gate passed."""
+    noun, *rest = plural.split(" ")
+    return " ".join([f"{count:,}", noun.removesuffix("s") if count == 1 else noun, *rest])
+
 
 def evaluate(folder: Path, declarations: Declarations) -> Evaluation:
     """The verdict on the run in a folder, of the ledger or of parity. A run that cannot be read fails."""
@@ -87,6 +98,13 @@ def evaluate_records(
     formal = [*check_manifest_form(manifest), *check_record_forms(records, manifest["version"])]
     if formal:  # nothing can be recomputed from what is not well formed
         return Evaluation(FAIL, tuple(formal), version=manifest["version"])
+    return judge_formed(manifest, records, copies, declarations)
+
+
+def judge_formed(
+    manifest: Record, records: list[Record], copies: Mapping[str, bytes], declarations: Declarations
+) -> Evaluation:
+    """The verdict on a run whose manifest and records are well formed."""
     reasons = [
         *check_manifest(manifest, records),
         *check_copies(copies, manifest, declarations),
@@ -157,10 +175,11 @@ def find_contradictions(
         return
     yield from check_beginning(manifest, records)
     yield from check_copies(copies, manifest, declarations)
+    yield from (reason for reason in attempt(check_environment, manifest) if not isinstance(reason, Failure))
     run = Run(manifest, records, follow_plan(manifest, declarations))
 
     def check_beginning_of_order(part: Run) -> Reasons:
-        return order.check_order(part, whole=False)
+        return order.check_order(part, whole=part.manifest["finished"])
 
     for check in (check_beginning_of_order, *PART_CHECKS):
         yield from (reason for reason in attempt(check, run) if not isinstance(reason, Failure))

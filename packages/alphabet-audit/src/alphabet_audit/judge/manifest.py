@@ -20,6 +20,8 @@ AUTHORITATIVE = (
 )
 RUNTIMES = {"cpu": "alphabet_cpu/runtime.py", "cuda": "alphabet_triton/runtime.py"}
 COMPILERS = {"cpu": ("llvmlite", "numba"), "cuda": ("triton",)}
+# Since then runs record more, so that leaving it out is no way around.
+VERSION_2_SINCE = "2026-11-18T12:00:00+00:00"
 PLAIN_FLOAT32 = {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"}
 
 
@@ -73,14 +75,17 @@ def check_copies(copies: Mapping[str, bytes], manifest: Record, declarations: De
 def check_environment(manifest: Record) -> Reasons:
     """Reasons why the recorded device, settings and sources do not let the result be repeated."""
     environment, device = manifest["environment"], manifest["device"]
-    try:
-        datetime.fromisoformat(manifest["created"])
-    except ValueError:
+    if not is_time(manifest["created"]):
         yield f"the run was created at {manifest['created']}, which is no time"
+    if manifest["version"] == 1 and manifest["created"] >= VERSION_2_SINCE:
+        yield Failure("the run is of version 1, begun after runs were written in version 2: run the code of today")
     if environment["device"]["type"] != device:
         yield f"the environment does not describe the run's device, {device}"
     if environment["settings"] != PLAIN_FLOAT32:
         yield Failure(f"TF32, autocast and reduced precision must be off; settings are {environment['settings']}")
+    cores, usable = environment["device"].get("cores"), environment["threads"]["usable"]
+    if cores is not None and usable > cores:
+        yield f"{usable} cores were usable of a device that has {cores}"
     versions = environment["versions"]
     yield from (
         f"the version of {name} is not recorded, without which nothing runs on {device}"
@@ -101,6 +106,15 @@ def check_environment(manifest: Record) -> Reasons:
         )
     elif git["dirty"]:
         yield Failure("the sources differed from their commit: commit them and run again")
+
+
+def is_time(text: str) -> bool:
+    """Whether a text that has the form of a time is one: no month has a 32nd day."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_sources(environment: Record, device: str) -> Reasons:

@@ -5,6 +5,7 @@ from collections import Counter
 from alphabet_audit.declare.designs import ALL, ALL_CELLS, ALL_GROUPS, ALL_ROWS, ALPHABET
 from alphabet_audit.declare.verdicts import TIMED
 from alphabet_audit.evidence.canonical import Record
+from alphabet_audit.judge.manifest import is_time
 from alphabet_audit.judge.run import Failure, Reasons, Run
 
 CLOCKS = {"cpu": "monotonic", "cuda": "cuda-events"}
@@ -98,12 +99,15 @@ def check_sessions(run: Run) -> Reasons:
     sessions = run.of("session")
     if len(run.records) < 2 or run.records[1]["kind"] != "session":
         yield "no session is recorded before the first measurement"
-    before = run.manifest["created"]
+    before = str(run.manifest["created"])
     for record in sessions:
+        begun = str(record.get("begun", before))
         if record["clock"] != clock:
             yield f"record {record['index']}: measured with the clock {record['clock']}; this device's is {clock}"
         if state not in record["state"]:
             yield f"record {record['index']}: the state of the session is not that of this device, which has {state}"
-        if record.get("begun", before) < before:
-            yield f"record {record['index']}: the session began at {record['begun']}, before {before}"
-        before = record.get("begun", before)
+        if not is_time(begun):
+            yield f"record {record['index']}: the session began at {begun}, which is no time"
+        if begun < before:
+            yield f"record {record['index']}: the session began at {begun}, before {before}"
+        before = begun

@@ -3,6 +3,7 @@
 Signing is left to programs that people have: ssh-keygen with an ssh key, or minisign with a key of its own.
 """
 
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -43,19 +44,23 @@ def write_head(folder: Path, manifest: Record) -> Path:
 
 def sign_head(folder: Path, key: Path) -> Path:
     """Sign a run's head with a secret key, of ssh or of minisign; returns the path of the signature."""
-    head = folder / HEAD
+    # Both programs write beside the head, under the name that the signature has here.
     if is_minisign(key):
-        run_tool(["minisign", "-S", "-s", str(key), "-m", str(head), "-x", str(folder / MINISIGN_SIGNATURE)])
-        return folder / MINISIGN_SIGNATURE
-    (folder / SSH_SIGNATURE).unlink(missing_ok=True)  # or ssh-keygen would ask
-    run_tool(["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(head)])
-    return folder / SSH_SIGNATURE
+        signature, command = folder / MINISIGN_SIGNATURE, ["minisign", "-S", "-s", str(key), "-m", str(folder / HEAD)]
+    else:
+        signature = folder / SSH_SIGNATURE
+        command = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(folder / HEAD)]
+    signature.unlink(missing_ok=True)  # or ssh-keygen would ask
+    try:
+        run_tool(command)
+    except AuditError as error:
+        raise AuditError(f"{error}; a key with a passphrase signs by hand: {shlex.join(command)}") from error
+    return signature
 
 
 def verify_head(folder: Path, key: Path) -> str:
     """Check that a run's head is its evidence's and is signed by the owner of a public key; returns that in words."""
-    if read_bounded(folder / HEAD, LARGEST_KEY) != describe_head(read_manifest(folder)).encode():
-        raise AuditError(f"{folder / HEAD} is not the head of this evidence: one of them was made anew")
+    require_own_head(folder)
     if is_minisign(key):
         run_tool(["minisign", "-V", "-p", str(key), "-m", str(folder / HEAD), "-x", str(folder / MINISIGN_SIGNATURE)])
         return f"the head is signed by the key in {key}"
@@ -67,6 +72,12 @@ def verify_head(folder: Path, key: Path) -> str:
         command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "signer", "-n", NAMESPACE, "-s", signature]
         run_tool(command, given=read_bounded(folder / HEAD, LARGEST_KEY))
     return f"the head is signed by the key in {key}"
+
+
+def require_own_head(folder: Path) -> None:
+    """Raise unless the head in a run's folder is that of its evidence."""
+    if read_bounded(folder / HEAD, LARGEST_KEY) != describe_head(read_manifest(folder)).encode():
+        raise AuditError(f"{folder / HEAD} is not the head of this evidence: one of them was made anew")
 
 
 def is_minisign(key: Path) -> bool:
@@ -81,7 +92,7 @@ def run_tool(command: list[str], given: bytes = b"") -> None:
     try:
         done = subprocess.run(command, capture_output=True, input=given, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise AuditError(f"{command[0]} did not answer; a key with a passphrase needs ssh-agent") from error
+        raise AuditError(f"{command[0]} did not answer") from error
     if done.returncode:
         complaint = (done.stderr or done.stdout).decode(errors="replace").strip() or "without a message"
         raise AuditError(f"{command[0]} refused: {printable(complaint, 300)}")

@@ -6,8 +6,10 @@ from markupsafe import Markup, escape
 
 from alphabet_audit.evidence.canonical import Record
 
-WIDTH, HEIGHT, EDGE, GUTTER = 208, 92, 8, 44  # the gutter, on the right, is for the axis
+WIDTH, HEIGHT, EDGE, GUTTER = 208, 92, 8, 54  # the gutter, on the right, is for the axis
 INK = {"A": "#0b6e8f", "B": "#c2571a"}
+# A dot and a ring: colours are not seen by everyone, nor on every paper.
+MARKS = {"A": f'r="2.2" fill="{INK["A"]}"', "B": f'r="1.8" fill="none" stroke="{INK["B"]}" stroke-width="1.1"'}
 # Ratios beyond these two-sided limits have the full colour.
 SATURATION = math.log(16.0)
 FAVOUR, AGAINST = (11, 110, 143), (194, 87, 26)
@@ -19,6 +21,11 @@ def shade(ratio: float) -> str:
     full = FAVOUR if strength > 0 else AGAINST
     mixed = (round(255 + (channel - 255) * 0.55 * abs(strength)) for channel in full)
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def three_digits(value: float) -> str:
+    """A number with three digits, or with all that stand before its point; no exponent where it can be helped."""
+    return f"{value:.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
 
 
 def draw_samples(groups: list[Record], caption: str) -> Markup:
@@ -40,7 +47,7 @@ def draw_samples(groups: list[Record], caption: str) -> Markup:
         return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (math.log(value) - bottom) / (top - bottom)
 
     dots = "".join(
-        f'<circle cx="{place_x(position):.1f}" cy="{place_y(value):.1f}" r="2.2" fill="{INK[arm]}"/>'
+        f'<circle cx="{place_x(position):.1f}" cy="{place_y(value):.1f}" {MARKS[arm]}/>'
         for position, arm, value in points
     )
     lines = "".join(
@@ -49,7 +56,8 @@ def draw_samples(groups: list[Record], caption: str) -> Markup:
         for number in range(1, len(groups))
     )
     labels = "".join(
-        f'<text x="{WIDTH - 2}" y="{place_y(value) + 3:.1f}" font-size="9" text-anchor="end">{value:.3g} ms</text>'
+        f'<text x="{WIDTH - 2}" y="{place_y(value) + 3:.1f}" font-size="9" text-anchor="end">'
+        f"{three_digits(value)} ms</text>"
         for value in (high, low)
     )
     title = escape(caption)

@@ -15,13 +15,14 @@ from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.files import write_whole
 from alphabet_audit.judge.evaluate import Evaluation
 from alphabet_audit.protocol.ratios import geometric_mean
+from alphabet_audit.show import PAGE, TABLE
 from alphabet_audit.show.paper import DEVICE, Paper, read_paper
 from alphabet_audit.show.pictures import draw_intervals, draw_samples, shade
 from alphabet_audit.show.results import Results, read_results
 
-PAGE, TABLE = "report.html", "report.md"
-# Pages that carry this line were made by this code, and `evaluate` compares them word by word.
-REPORT_FORMAT = "alphabet-audit report 2"
+# The line by which a page says which code made it: `evaluate` compares this code's pages word by word. A change of a
+# template or of a word raises the number.
+REPORT_FORMAT = "alphabet-audit report 3"
 PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 
@@ -82,7 +83,7 @@ def render_page(template: str, context: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(context, style=read_style())
+    return environment.get_template(template).render(context, style=read_style(), report_format=REPORT_FORMAT)
 
 
 def read_style() -> Markup:
@@ -113,7 +114,6 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
         "parity": results.parity,
         "environment": flatten(results.manifest["environment"], skip=("imports",)),
         "imports": results.manifest["environment"].get("imports", {}),
-        "report_format": REPORT_FORMAT,
         "phase_headlines": {PHASE_TITLES[phase]: each for phase, each in results.evaluation.headlines.items()},
         "cells": results.manifest["cells"],
         "titles": {ALPHABET: "ALPHABET", **titles},

@@ -127,7 +127,7 @@ def print_evaluation(
     rest = escape(escape_controls(f"{scope}{device}{version}"))
     console.print(f"[{COLORS.get(status, 'yellow')}]status={status}[/]{rest}", highlight=False)
     if evaluation.counts:
-        say(", ".join(f"{count:,} {name}" for name, count in evaluation.counts.items()))
+        say(evaluation.describe_counts())
     if status not in (PASS, FAIL):
         say("all that was run holds, but it is only a part: status=pass needs a whole run")
     for reason in evaluation.reasons[:most]:
