@@ -24,8 +24,8 @@ import numpy as np
 from alphabet_cpu.kernels.layout import Mask, Sizes, Tokens
 from alphabet_cpu.kernels.lift import Lifted, lift
 features, scale, mask = np.ones(64, np.float32), np.empty(2, np.float32), Mask(np.array([1, 0], np.uint8), True)
-lift(np.zeros(18 * 16, np.float32), 8, Tokens(0, 0, 2), Sizes(1, 16, 16, 32), np.zeros(6 * 16, np.float32), mask,
-     Lifted(features, features, scale), False)
+lift(None, np.zeros(18 * 16, np.float32), 8, Tokens(0, 0, 2), Sizes(1, 16, 16, 32, np.ones(1, np.int64), 1),
+     np.zeros(6 * 16, np.float32), mask, Lifted(features, features, scale), False)
 print(f"{features[31]:.0f} {scale[0]:.0f}")
 """
 
@@ -42,11 +42,20 @@ def edit(path, old, new):
 
 
 def test_no_call_compiles_the_kernel_again():
+    CpuRuntime(make_model())(make_batch(2, 9, 2)[0])
+    compiled = len(run_tiles.overloads)
     for length in (1, 5, 6, 30):
         for masks in MASKS:
             values, given_masks = make_batch(2, length, 2, masks)
             CpuRuntime(make_model())(values.mT.contiguous().mT, **given_masks)
-    assert len(run_tiles.overloads) == 1
+    assert len(run_tiles.overloads) == compiled
+
+
+def test_a_constant_compiles_no_kernel_again():
+    callee = compiling.kernel(lambda index, wanted: index + 1 if wanted else index)
+    caller = compiling.kernel(lambda index: callee(index, True) + callee(1, False) + callee(2, True))
+    assert caller(4) == 5 + 1 + 3
+    assert len(callee.overloads) == 1
 
 
 @pytest.mark.slow

@@ -59,13 +59,20 @@ def test_descriptors_by_products_and_by_selection_agree():
 
     model = make_paired(32, channels=1)
     batch = read_batch(read_sequence(torch.randn(3, 200, 1), channels=1, like=model.project.weight))
-    selected, multiplied = (run_batch(batch, weigh(model), 1) for weigh in (fold_and_select, fold_and_pack))
+    selected, multiplied = (run_batch(batch, weigh(model), 1).outputs for weigh in (fold_and_select, fold_and_pack))
     np.testing.assert_allclose(selected.descriptor, multiplied.descriptor, rtol=0, atol=2e-5)
 
 
-def test_describe_falls_back_where_the_kernels_do_not_reach():
+def test_describe_reads_irregular_steps_too():
     model, values = make_paired(), torch.randn(2, 20, 3)
     steps = torch.rand(2, 20)
     with torch.no_grad():
         expected = model.describe(values, time_delta=steps)
+    assert CpuRuntime(model).path(values, time_delta=steps) == "fused"
     torch.testing.assert_close(CpuRuntime(model).describe(values, time_delta=steps), expected)
+
+
+def test_describe_falls_back_where_the_kernels_do_not_reach():
+    model, values = make_paired().double(), torch.randn(2, 20, 3, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.equal(CpuRuntime(model).describe(values), model.describe(values))

@@ -22,9 +22,9 @@ from numba import njit
 def test_several_callers_split_at_once():
     model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, SPLIT_FROM_TOKENS, 1)
     read, weights = read_batch(read_sequence(values, channels=1, like=values)), fold_and_pack(model)
-    wanted = run_batch(read, weights, 1).logits
+    wanted = run_batch(read, weights, 1).outputs.logits
     with ThreadPoolExecutor(4) as pool:  # more callers and workers than there are processors
-        results = list(pool.map(lambda _: run_batch(read, weights, 3).logits, range(24)))
+        results = list(pool.map(lambda _: run_batch(read, weights, 3).outputs.logits, range(24)))
     assert all((logits == wanted).all() for logits in results)
 
 

@@ -11,27 +11,10 @@ from alphabet_cpu import CpuTrainer, trainer
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.kernels.backward import backpropagate
 from alphabet_cpu.kernels.layout import unpack
+from alphabet_testing.exact_gradients import assert_gradients_agree, collect_gradients, relative_errors
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_testing.sizes import DESIGN_CASES, SIZES
 from alphabet_testing.trainers import assert_trajectories_agree
-
-# Against float64, relative to a tensor's largest entry. A gradient is a float32 sum over tokens and features, of ten
-# thousand terms: 100 * 6e-8 if roundings add up like noise, times some cancellation; or thrice the reference's error.
-CLOSE, SLACK = 2e-5, 3.0
-
-
-def gradients(step, values, targets, **masks):
-    step.model.zero_grad()
-    values = values.clone().requires_grad_()
-    step.accumulate(values, targets, 1.0, **masks)
-    return {"values": values.grad, **{name: p.grad for name, p in step.model.named_parameters()}}
-
-
-def relative_errors(found, exact):
-    return {
-        name: float((found[name].double() - gradient).abs().max() / gradient.abs().max().clamp(min=1e-9))
-        for name, gradient in exact.items()
-    }
 
 
 @pytest.mark.parametrize("masks", MASKS)
@@ -41,18 +24,7 @@ def test_every_gradient_equals_the_reference(sizes, length, masks):
     model = make_model(*sizes)
     values, given = make_batch(3, length, sizes[0], masks)
     targets = torch.arange(3) % sizes[3]
-    assert_gradients_agree(model, values, targets, **given)
-
-
-def assert_gradients_agree(model, values, targets, exact=None, **given):
-    if exact is None:
-        exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets, **given)
-    found = relative_errors(gradients(CpuTrainer(copy.deepcopy(model)), values, targets, **given), exact)
-    if max(found.values()) < CLOSE:
-        return
-    plain = relative_errors(gradients(TrainingStep(copy.deepcopy(model)), values, targets, **given), exact)
-    for name, error in found.items():
-        assert error < max(CLOSE, SLACK * plain[name]), name
+    assert_gradients_agree(CpuTrainer, model, values, targets, **given)
 
 
 @functools.cache
@@ -70,22 +42,22 @@ def draw_design(batch, length, width, seed):
 
 @pytest.mark.parametrize(("batch", "length", "width"), DESIGN_CASES)
 def test_every_gradient_at_the_designs_of_the_audit(batch, length, width):
-    assert_gradients_agree(*draw_design(batch, length, width, seed=7))
+    assert_gradients_agree(CpuTrainer, *draw_design(batch, length, width, seed=7))
 
 
 @pytest.mark.parametrize("seed", [7, 11, 19])
 def test_every_gradient_at_the_anchor(seed):
-    assert_gradients_agree(*draw_design(32, 512, 64, seed))
+    assert_gradients_agree(CpuTrainer, *draw_design(32, 512, 64, seed))
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e-6, 1e6, 1e20, 1e25, 1e30])
 def test_tiny_and_huge_values_have_the_right_gradients_too(size):
-    assert_gradients_agree(make_model(), size * make_batch(3, 60, 2)[0], torch.arange(3))
+    assert_gradients_agree(CpuTrainer, make_model(), size * make_batch(3, 60, 2)[0], torch.arange(3))
 
 
 def test_finite_differences_agree():
     model, (values, _) = make_model(1, 8, 3, 2), make_batch(2, 30, 1)
-    found = gradients(CpuTrainer(model), values, torch.arange(2))
+    found = collect_gradients(CpuTrainer(model), values, torch.arange(2))
     loss = TrainingStep(exact := copy.deepcopy(model).double())
     for name, parameter in exact.named_parameters():
         flat, step = parameter.data.view(-1), 1e-6
@@ -101,7 +73,7 @@ def test_finite_differences_agree():
 
 
 def test_a_frame_away_from_its_base_has_the_right_gradient():
-    assert_gradients_agree(make_model(turned=True), make_batch(3, 40, 2)[0], torch.arange(3))
+    assert_gradients_agree(CpuTrainer, make_model(turned=True), make_batch(3, 40, 2)[0], torch.arange(3))
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "multilabel", "mse"])
@@ -125,15 +97,13 @@ def test_three_steps_at_both_anchors(batch, seed):
 
 
 def test_what_the_kernels_do_not_cover_takes_the_reference():
-    model, (values, _) = make_model(variant="one-scan"), make_batch(4, 20, 2)
+    model, (values, _) = make_model().double(), make_batch(4, 20, 2)
+    values = values.double()
     mine, theirs = copy.deepcopy(model), copy.deepcopy(model)
     fused = CpuTrainer(mine)
-    assert fused.path(values).startswith("reference: the model is a structural variant")
+    assert fused.path(values).startswith("reference: the model is torch.float64")
     assert fused.step(values, torch.arange(4)) == TrainingStep(theirs)(values, torch.arange(4))
-    clocked = CpuTrainer(make_model())
-    assert clocked.path(values, time_delta=torch.ones(4, 20)).startswith("reference: time_delta is given")
-    assert torch.isfinite(clocked.step(values, torch.arange(4), time_delta=torch.rand(4, 20)))
-    assert CpuTrainer(make_model()).path(values) == "fused"
+    assert CpuTrainer(make_model()).path(values.float()) == "fused"
 
 
 def test_any_number_of_threads_gives_the_same_bit_by_bit():
@@ -156,11 +126,13 @@ def test_any_number_of_threads_gives_the_same_bit_by_bit():
 
 
 def test_no_step_compiles_the_kernel_again():
+    CpuTrainer(make_model()).step(make_batch(2, 9, 2)[0], torch.arange(2))
+    compiled = len(backpropagate.overloads)
     for length in (1, 5, 6, 30):
         for masks in MASKS:
             values, given = make_batch(2, length, 2, masks)
             CpuTrainer(make_model(), Recipe(1e-3, 1, weight_decay=0)).step(values, torch.arange(2), **given)
-    assert len(backpropagate.overloads) == 1
+    assert len(backpropagate.overloads) == compiled
 
 
 def test_a_frozen_part_gets_no_gradient():
@@ -196,10 +168,10 @@ def test_mistakes_get_the_cores_words():
 def test_planted_faults_in_the_backward_pass_are_seen(fault, monkeypatch):
     model, (values, _) = make_model(), make_batch(3, 40, 2)
     targets = torch.arange(3)
-    exact = gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets)
+    exact = collect_gradients(TrainingStep(copy.deepcopy(model).double()), values.double(), targets)
     backpropagate_batch = trainer.backpropagate_batch
 
-    def broken(batch, weights, outputs, d_descriptor, threads, **options):
+    def broken(batch, weights, forward, d_descriptor, threads, **options):
         weights = weights._replace(arrays=weights.arrays._replace(packed=weights.arrays.packed.copy()))
         parts = unpack(weights.arrays.packed, weights.sizes)
         if fault == "sign":
@@ -213,10 +185,10 @@ def test_planted_faults_in_the_backward_pass_are_seen(fault, monkeypatch):
             d_descriptor = d_descriptor[:, ::-1].copy()
         elif fault == "lag":
             d_descriptor = d_descriptor[..., [0, 3, 4, 1, 2, 5, 6]].copy()
-        return backpropagate_batch(batch, weights, outputs, d_descriptor, threads, **options)
+        return backpropagate_batch(batch, weights, forward, d_descriptor, threads, **options)
 
     monkeypatch.setattr(trainer, "backpropagate_batch", broken)
-    assert max(relative_errors(gradients(CpuTrainer(model), values, targets), exact).values()) > 0.01
+    assert max(relative_errors(collect_gradients(CpuTrainer(model), values, targets), exact).values()) > 0.01
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -239,10 +211,10 @@ def test_the_fold_by_hand_is_the_fold(sizes):
 def test_the_fold_by_hand_is_used_only_where_it_holds():
     assert is_at_base(make_model())
     assert not is_at_base(make_model(turned=True))
-    assert not is_at_base(make_model(variant="fixed-poles"))
+    assert is_at_base(make_model(variant="fixed-poles"))
 
 
 def test_fixed_poles_train_everything_else():
     model, (values, _) = make_model(variant="fixed-poles"), make_batch(3, 40, 2)
     assert CpuTrainer(model).path(values) == "fused"
-    assert_gradients_agree(model, values, torch.arange(3))
+    assert_gradients_agree(CpuTrainer, model, values, torch.arange(3))

@@ -1,13 +1,16 @@
 """A batch as the kernels read it, and its outputs."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from alphabet_core import Sequence
-from alphabet_core.fused import LAGS, MOMENTS
+from alphabet_core.fused import LONGEST_STEP
 from torch import Tensor
 
-from alphabet_cpu.kernels.inference import COUNTERS, Handover, count_carried, run_tiles
-from alphabet_cpu.kernels.layout import Batch, Marks, Outputs, without_names
+from alphabet_cpu.kernels.inference import run_tiles
+from alphabet_cpu.kernels.layout import Batch, Clock, Floats, Marks, Outputs, without_names
+from alphabet_cpu.kernels.tiles import COUNTERS, Handover, count_carried, count_tiles
 from alphabet_cpu.weights import ModelWeights
 from alphabet_cpu.workers import announce_compilation, run_together
 
@@ -17,39 +20,64 @@ SPLIT_FROM_TOKENS = 4096
 NO_MASK: Marks = np.empty(0, np.uint8)
 
 
+class Pass(NamedTuple):
+    """A forward pass: its outputs, and what each tile carried to the next one if that was to be kept."""
+
+    outputs: Outputs
+    carried: Floats
+
+
 def read_batch(sequence: Sequence) -> Batch:
     """The arrays of a sequence batch (B, T, C) that passed the core's contract."""
     sequences, length, _ = sequence.values.shape
     values = sequence.values.detach().contiguous().view(-1).numpy()
+    clock = None if sequence.time_delta is None else tuple(read_clock(sequence.time_delta.detach()))
     if sequence.available is None and sequence.valid is None:
-        pairs = np.array([[max(1.0, float(length - lag)) for lag in (0, *LAGS)]])
-        return Batch(values, NO_MASK, NO_MASK, False, pairs, sequences, length)
+        return Batch(values, NO_MASK, NO_MASK, False, sequences, length, clock)
     everything = torch.ones((sequences, length), dtype=torch.bool, device=sequence.values.device)
     valid, gate = (everything if mask is None else mask for mask in (sequence.valid, sequence.available))
-    counts = [(valid[:, lag:] & valid[:, : max(0, length - lag)]).sum(dim=1) for lag in (0, *LAGS)]
-    pairs = torch.stack(counts, dim=1).clamp(min=1).double().numpy()
-    return Batch(values, as_marks(valid), as_marks(gate), True, pairs, sequences, length)
+    return Batch(values, as_marks(valid), as_marks(gate), True, sequences, length, clock)
 
 
-def run_batch(batch: Batch, weights: ModelWeights, threads: int) -> Outputs:
-    """The model's outputs by so many threads, which share the sequences or, if these are few and long, their tiles."""
+def read_clock(time_delta: Tensor) -> Clock:
+    """The steps time_delta (B, T), in float32 or float64, as the kernels read them."""
+    # 0 * h keeps an unchecked NaN or Inf visible behind the clamp.
+    steps = (time_delta.clamp(max=LONGEST_STEP) + 0.0 * time_delta).float()
+    return Clock(steps.contiguous().view(-1).numpy(), time_delta.double().contiguous().view(-1).numpy())
+
+
+def is_split(batch: Batch, threads: int, from_tokens: int) -> bool:
+    """Whether threads share the tiles of a batch rather than its sequences."""
+    return (
+        batch.clock is None
+        and batch.sequences % threads != 0
+        and batch.sequences < SPLIT_BELOW_ROWS_PER_THREAD * threads
+        and batch.length >= from_tokens
+    )
+
+
+def run_batch(batch: Batch, weights: ModelWeights, threads: int, *, keep: bool = False) -> Pass:
+    """The model's outputs by so many threads, which share the sequences or, if these are few and long, their tiles.
+
+    keep: whether what the tiles carry is to be kept, as the backward pass needs it
+    """
     sizes, arrays = weights
-    sequences, (outputs, features) = batch.sequences, arrays.head.shape
+    sequences, moments, banks = batch.sequences, 1 + 2 * len(sizes.lags), 1 + sizes.cascaded
     results = Outputs(
-        sums=np.zeros((sequences, 2, MOMENTS, sizes.columns // 2)),
-        descriptor=np.empty((sequences, 2, features // (2 * MOMENTS), MOMENTS)),
-        logits=np.empty((sequences, outputs)),
+        sums=np.zeros((sequences, banks, moments, sizes.columns // 2)),
+        pairs=np.empty((sequences, 1 + len(sizes.lags))),
+        descriptor=np.empty((sequences, banks, arrays.poles.shape[2], moments)),
+        logits=np.empty((sequences, len(arrays.bias))),
     )
-    split = (
-        sequences % threads != 0
-        and sequences < SPLIT_BELOW_ROWS_PER_THREAD * threads
-        and batch.length >= SPLIT_FROM_TOKENS
-    )
-    handover = Handover(split, np.zeros(COUNTERS, np.int64), np.zeros((2, count_carried(sizes)), np.float32))
+    split = is_split(batch, threads, SPLIT_FROM_TOKENS)
+    tiles = count_tiles(batch.length, clocked=batch.clock is not None)
+    kept = keep and tiles > 1  # a first tile begins with nothing
+    carried = np.zeros((sequences * tiles if kept else 2, count_carried(sizes)), np.float32)
+    handover = Handover(split, kept, np.zeros(COUNTERS, np.int64), carried)
     arguments = without_names(sizes, arrays, batch, results, handover)
-    with announce_compilation(run_tiles):
+    with announce_compilation((run_tiles, batch.clock is None)):
         run_together(lambda: run_tiles(*arguments), threads if split else min(threads, sequences))
-    return results
+    return Pass(results, carried)
 
 
 def as_marks(mask: Tensor) -> Marks:

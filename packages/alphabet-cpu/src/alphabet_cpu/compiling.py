@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import alphabet_core
-from numba import njit
+from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 
 NOT_KEPT = (
     "alphabet-cpu: found no directory to keep compiled kernels in, so every process compiles them again; "
@@ -99,17 +100,37 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no type
             file.write(hashlib.sha256(content).digest() + content)
 
 
+class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
+    """A compiled function that is the same whether a kernel calls it with a constant or with a variable.
+
+    Numba's own is compiled anew for every constant that an argument takes: `lift` twice, `wait_until` eight times.
+    """
+
+    def get_call_template(self, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+        """What numba asks for at a call from another kernel, given the types of the arguments."""
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(types.unliteral, args)), plain)
+
+
+def inlined(function: Any) -> Any:
+    """The function as a part of every kernel that calls it: for what has a name to be read by.
+
+    Each kernel of its own is optimized once by itself and once more in every kernel around it.
+    """
+    return njit(function, inline="always")
+
+
 def kernel(function: Any) -> Any:
     """The function, compiled on its first call with the interpreter's lock released.
 
     There is no fast-math: sums are added up in the order in which they are written, so that results repeat bit by bit.
     """
-    options = {"nogil": True, "error_model": "numpy"}
+    compiled = Kernel(function, targetoptions={"nopython": True, "nogil": True, "error_model": "numpy"})
     try:
-        compiled = njit(function, cache=True, **options)
+        compiled.enable_caching()
     except RuntimeError:  # numba can write neither to the package's directory nor to the user's
         say_once(NOT_KEPT)
-        return njit(function, **options)
+        return compiled
     cache = compiled._cache
     cache._cache_file = KernelFile(cache._cache_path, cache._impl.filename_base, STAMP)
     return compiled

@@ -8,21 +8,24 @@ Elsewhere autograd does both.
 import numpy as np
 import torch
 from alphabet_core import Alphabet
-from alphabet_core.fused import Bank, Frame, fold
+from alphabet_core.fused import Bank, Frame, fold_parts
 from numpy.typing import NDArray
 from torch import Tensor
 
 from alphabet_cpu.kernels.arithmetic import allocate
-from alphabet_cpu.kernels.fold_kernels import fold_at_base, fold_bwd
+from alphabet_cpu.kernels.fold_kernels import BankParameters, fold_at_base, fold_bwd
 from alphabet_cpu.kernels.layout import Floats, count_packed, unpack
 from alphabet_cpu.weights import ModelWeights, arrange, pack, read_sizes, with_head
+
+BANK = len(BankParameters._fields)
+EMPTY: Floats = np.empty(0, np.float32)
 
 
 class FoldingByGraph:
     """The folded weights of any model, by the core's `fold` under autograd."""
 
     def __init__(self, model: Alphabet) -> None:
-        self._folded = arrange(fold(model), model.config.modes).parts()
+        self._folded = arrange(fold_parts(model), model.config.modes)
         self.weights = pack(model, [tensor.detach().numpy() for tensor in self._folded])
 
     def accumulate_gradients(self, gradient: Floats) -> None:
@@ -33,8 +36,8 @@ class FoldingByGraph:
 
 
 def is_at_base(model: Alphabet) -> bool:
-    """Whether both frames are trainable and have a zero tangent, and the poles are trainable too."""
-    return model.config.trainable_poles and all(
+    """Whether all frames are trainable and have a zero tangent."""
+    return all(
         isinstance(bank.frame, Frame) and not bank.frame.tangent.detach().numpy().any() for bank in model.banks()
     )
 
@@ -44,9 +47,10 @@ class FoldingAtBase:
 
     def __init__(self, model: Alphabet) -> None:
         synthesis = model.synthesis
-        assert synthesis is not None
-        direct, cascaded = (_list_bank(bank) for bank in model.banks())
-        self._tensors = (model.project.weight, *direct, *cascaded, synthesis.scale, synthesis.feedthrough)
+        banks = [_list_bank(bank) for bank in model.banks()]
+        around = () if synthesis is None else (synthesis.scale, synthesis.feedthrough)
+        self._tensors = (model.project.weight, *banks[0], *banks[-1], *around)
+        self._absent = [] if model.cascaded is not None else [*range(1 + len(banks[0]), len(self._tensors))]
         self._parameters = _group([np.ascontiguousarray(tensor.detach().numpy()) for tensor in self._tensors])
         self._sizes = tuple(sizes := read_sizes(model.config))
         packed: Floats = allocate(count_packed(sizes))
@@ -57,8 +61,9 @@ class FoldingAtBase:
         """Add the parameters' gradients to `.grad`, given that of the packed weights."""
         gradients = [np.empty(tensor.shape, np.float32) for tensor in self._tensors]
         fold_bwd(self._parameters, self._sizes, gradient, _group(gradients))
-        for tensor, found in zip(self._tensors, gradients, strict=True):
-            add_gradient(tensor, found)
+        for index, (tensor, found) in enumerate(zip(self._tensors, gradients, strict=True)):
+            if index not in self._absent:
+                add_gradient(tensor, found)
 
 
 def _list_bank(bank: Bank) -> tuple[Tensor, ...]:
@@ -73,9 +78,9 @@ def _list_bank(bank: Bank) -> tuple[Tensor, ...]:
 
 def _group(arrays: list[Floats]) -> tuple[object, ...]:
     """Arrays one after the other as plain tuples, in the shape of `fold_kernels.Parameters`."""
-    project, *banks, scale, feedthrough = arrays
-    half = len(banks) // 2
-    return project, tuple(banks[:half]), tuple(banks[half:]), scale, feedthrough
+    banks = arrays[1 : 1 + 2 * BANK]
+    around = arrays[1 + 2 * BANK :] or [EMPTY, EMPTY]
+    return arrays[0], tuple(banks[:BANK]), tuple(banks[BANK:]), *around
 
 
 def add_gradient(parameter: Tensor, gradient: NDArray[np.float32] | NDArray[np.float64]) -> None:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from alphabet_core import Alphabet, read_sequence
-from alphabet_core.fused import FusedRuntime, list_modules, list_tensors
+from alphabet_core.fused import EnergyHead, FusedRuntime, list_modules, list_tensors
 from torch import Tensor
 
 from alphabet_cpu.batch import read_batch, run_batch
 from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.kernels.layout import Floats, Outputs
 from alphabet_cpu.kernels.memory import same_floats
-from alphabet_cpu.weights import ModelWeights, fold_and_select
+from alphabet_cpu.weights import ModelWeights, energies_only, fold_and_select
 from alphabet_cpu.workers import one_torch_thread
 
 
@@ -35,13 +35,39 @@ class CpuRuntime(FusedRuntime):
         super().__init__(model)
         self._folded: FoldedModel | None = None
 
-    def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
+    def fallback_reason(
+        self,
+        values: Tensor | None = None,
+        time_delta: Tensor | None = None,  # noqa: ARG002  every grid is covered
+    ) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
-        return fused_fallback_reason(self.alphabet, values, time_delta)
+        return fused_fallback_reason(self.alphabet, values)
 
-    def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
+    @torch.no_grad()
+    def __call__(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, K) of values (B, T, C)."""
+        if self.fallback_reason(values) is not None:
+            logits: Tensor = self.model(values, time_delta=time_delta, observed=observed, valid=valid)
+            return logits
+        return self.infer(values, time_delta=time_delta, observed=observed, valid=valid)
+
+    def infer(
+        self, values: Tensor, *, time_delta: Tensor | None = None, observed: Tensor | None, valid: Tensor | None
+    ) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
-        return torch.from_numpy(self._run(values, observed, valid).logits).float()
+        head = self.model.head
+        if not isinstance(head, EnergyHead):
+            return torch.from_numpy(self._run(values, time_delta, observed, valid).logits).float()
+        outputs = self._run(values, time_delta, observed, valid, energies=True)
+        logits: Tensor = head(torch.from_numpy(outputs.descriptor).float())
+        return logits
 
     @torch.no_grad()
     def describe(
@@ -52,18 +78,33 @@ class CpuRuntime(FusedRuntime):
         observed: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> Tensor:
-        """The descriptor (B, banks, M, 7) of values (B, T, C): all that the head reads."""
-        if self.fallback_reason(values, time_delta) is not None:
+        """The descriptor (B, banks, M, 1 + 2 lags) of values (B, T, C): all that the head reads."""
+        if self.fallback_reason(values) is not None:
             return self.model.describe(values, time_delta=time_delta, observed=observed, valid=valid)
-        return torch.from_numpy(self._run(values, observed, valid).descriptor).float()
+        return torch.from_numpy(self._run(values, time_delta, observed, valid).descriptor).float()
 
-    def _run(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Outputs:
+    def _run(
+        self,
+        values: Tensor,
+        time_delta: Tensor | None,
+        observed: Tensor | None,
+        valid: Tensor | None,
+        *,
+        energies: bool = False,
+    ) -> Outputs:
+        """The outputs of a batch; with `energies` the descriptor has no lags."""
         model = self.model
         with one_torch_thread() as threads:
             sequence = read_sequence(
-                values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
+                values,
+                channels=model.config.channels,
+                like=model.project.weight,
+                time_delta=time_delta,
+                observed=observed,
+                valid=valid,
             )
-            return run_batch(read_batch(sequence), self._fresh_weights(), threads)
+            weights = self._fresh_weights()
+            return run_batch(read_batch(sequence), energies_only(weights) if energies else weights, threads).outputs
 
     def _fresh_weights(self) -> ModelWeights:
         """The folded weights, computed again only if a parameter or a buffer is not what it was, however it changed.

@@ -14,6 +14,7 @@ from alphabet_core.fused import (
     identify_model,
     require_alphabet,
     require_same_model,
+    structure_fallback_reason,
 )
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -37,7 +38,7 @@ class CpuStream:
     """
 
     def __init__(self, model: Alphabet) -> None:
-        reason = fused_fallback_reason(require_alphabet(model))
+        reason = structure_fallback_reason(require_alphabet(model)) or fused_fallback_reason(model)
         if reason is not None:
             raise AlphabetError(
                 f"model is not covered by the kernels of CpuStream ({reason}); "

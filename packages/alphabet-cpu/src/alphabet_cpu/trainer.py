@@ -3,21 +3,23 @@
 import numpy as np
 import torch
 from alphabet_core import read_sequence
-from alphabet_core.fused import TANGENT_SCALE, FusedTrainer, read_adamw_settings
+from alphabet_core.fused import TANGENT_SCALE, EnergyHead, FusedTrainer, read_adamw_settings
 from torch import Tensor, nn
 
-from alphabet_cpu.batch import read_batch, run_batch
+from alphabet_cpu.batch import Pass, is_split, read_batch, run_batch
 from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
-from alphabet_cpu.kernels.backward import Gradients, backpropagate
+from alphabet_cpu.kernels.backward import DONE, Gradients, Return, backpropagate, count_behind
 from alphabet_cpu.kernels.layout import Batch, Doubles, Floats, Integers, Outputs, without_names
 from alphabet_cpu.kernels.optimizer import clip_and_move, rebase
-from alphabet_cpu.weights import ModelWeights
+from alphabet_cpu.kernels.tiles import count_tiles
+from alphabet_cpu.weights import ModelWeights, energies_only
 from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_together
 
-# Groups of sequences whose gradients are added up apart. The number is fixed, so that sums depend neither on how many
+# Groups of tiles whose gradients are added up apart. The number is fixed, so that sums depend neither on how many
 # threads there are nor on which of them was faster.
 GROUPS = 32
+SPLIT_FROM_TOKENS = 256  # a backward pass is long enough to share from so many tokens on
 
 
 class CpuTrainer(FusedTrainer):
@@ -50,7 +52,9 @@ class CpuTrainer(FusedTrainer):
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
-        return super().fallback_reason() or fused_fallback_reason(self.alphabet, values, time_delta)
+        if isinstance(time_delta, Tensor) and time_delta.requires_grad:
+            return "time_delta requires a gradient; the kernels compute none for it"
+        return super().fallback_reason() or fused_fallback_reason(self.alphabet, values)
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
         """Add `share` times the mean loss's gradients, also to `values` if it requires one; return that share of it."""
@@ -66,19 +70,33 @@ class CpuTrainer(FusedTrainer):
         sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **side_inputs)
         batch = read_batch(sequence)
         folding = FoldingAtBase(model) if is_at_base(model) else FoldingByGraph(model)
-        outputs = run_batch(batch, folding.weights, threads)
-        logits = torch.from_numpy(outputs.logits).float().requires_grad_()
-        loss = self.measure(logits, targets) * share
-        loss.backward()  # to the logits; from here on by the kernels
-        assert logits.grad is not None
-        d_descriptor = head_bwd(model.head, outputs.descriptor, logits.grad)
+        weights = folding.weights
+        if isinstance(model.head, EnergyHead):
+            weights = energies_only(weights)
+        forward = run_batch(batch, weights, threads, keep=True)
+        loss, d_descriptor = self._descend(forward.outputs, targets, share)
         gradient, d_values = backpropagate_batch(
-            batch, folding.weights, outputs, d_descriptor, threads, want_values=values.requires_grad
+            batch, weights, forward, d_descriptor, threads, want_values=values.requires_grad
         )
         folding.accumulate_gradients(gradient)
         if d_values is not None:
             sequence.values.backward(d_values)
         return loss.detach()
+
+    def _descend(self, outputs: Outputs, targets: Tensor, share: float) -> tuple[Tensor, Doubles]:
+        """The share of the loss, and the descriptor's gradient; the head's are added to `.grad`."""
+        head = self.alphabet.head
+        if isinstance(head, EnergyHead):
+            descriptor = torch.from_numpy(outputs.descriptor).float().requires_grad_()
+            loss = self.measure(head(descriptor), targets) * share
+            loss.backward()
+            assert descriptor.grad is not None
+            return loss, descriptor.grad.double().numpy()
+        logits = torch.from_numpy(outputs.logits).float().requires_grad_()
+        loss = self.measure(logits, targets) * share
+        loss.backward()  # to the logits; from here on by the kernels
+        assert logits.grad is not None
+        return loss, head_bwd(head, outputs.descriptor, logits.grad)
 
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
@@ -108,7 +126,7 @@ def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:
 
 
 def head_bwd(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubles:
-    """The descriptor's gradient (B, 2, M, 7), given the logits' (B, K); the head's are added to `.grad`."""
+    """The descriptor's gradient (B, banks, M, 1 + 2 L), given the logits' (B, K); the head's are added to `.grad`."""
     assert isinstance(head, nn.Linear)
     d = d_logits.numpy().astype(np.float64)
     add_gradient(head.weight, d.T @ descriptor.reshape(len(d), -1))
@@ -118,23 +136,23 @@ def head_bwd(head: nn.Module, descriptor: Doubles, d_logits: Tensor) -> Doubles:
 
 
 def backpropagate_batch(
-    batch: Batch, weights: ModelWeights, outputs: Outputs, d_descriptor: Doubles, threads: int, *, want_values: bool
+    batch: Batch, weights: ModelWeights, forward: Pass, d_descriptor: Doubles, threads: int, *, want_values: bool
 ) -> tuple[Floats, Tensor | None]:
     """The gradient of the packed weights, and that of the values (B, T, C) if wanted."""
     sizes, arrays = weights
+    groups = min(batch.sequences * count_tiles(batch.length, clocked=batch.clock is not None), GROUPS)
     gradients = Gradients(
         descriptor=d_descriptor,
-        packed=np.zeros((min(batch.sequences, GROUPS), arrays.packed.size), np.float32),
+        packed=np.zeros((groups, arrays.packed.size), np.float32),
         values=np.zeros(batch.values.size if want_values else 0, np.float32),
     )
-    counter = np.zeros(1, np.int64)
-    plain_sizes, plain_batch, plain_gradients = without_names(sizes, batch, gradients)
-
-    def work() -> None:
-        backpropagate(plain_sizes, arrays.packed, plain_batch, outputs.sums, plain_gradients, counter)
-
-    with announce_compilation(backpropagate):
-        run_together(work, min(threads, len(gradients.packed)))
+    split = is_split(batch, threads, SPLIT_FROM_TOKENS)
+    handover = Return(
+        split, np.zeros(DONE + groups, np.int64), forward.carried, np.zeros((2, count_behind(sizes)), np.float32)
+    )
+    arguments = without_names(sizes, arrays, batch, forward.outputs, gradients, handover)
+    with announce_compilation((backpropagate, batch.clock is None)):
+        run_together(lambda: backpropagate(*arguments), threads if split else min(threads, batch.sequences))
     gradient: Floats = gradients.packed.sum(axis=0)
     shape = batch.sequences, batch.length, sizes.channels
     return gradient, torch.from_numpy(gradients.values).view(shape) if want_values else None

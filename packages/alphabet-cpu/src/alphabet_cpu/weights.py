@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
-from alphabet_core.fused import FixedFrame, Folded, FoldedBank, fold
+from alphabet_core.fused import EnergyHead, FixedFrame, FoldedBank, FoldedParts, fold_parts
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import LANES
-from alphabet_cpu.kernels.layout import BankWeights, Floats, FoldedWeights, Sizes, Weights, count_packed
+from alphabet_cpu.kernels.layout import Floats, Sizes, Weights, count_packed
+
+# Where torch computes another head than the affine one.
+NO_HEAD: tuple[Floats, Floats] = (np.empty((0, 0), np.float32), np.empty(0, np.float32))
 
 
 class ModelWeights(NamedTuple):
@@ -22,31 +25,39 @@ class ModelWeights(NamedTuple):
     arrays: Weights
 
 
-def arrange(folded: Folded, modes: int) -> FoldedWeights:
-    """The nine tensors of the kernels: rows and columns in whole lanes, real and imaginary parts next to each other."""
+def arrange(folded: FoldedParts, modes: int) -> list[Tensor]:
+    """The tensors of the kernels, in the order of `FoldedWeights`, without those that the model leaves out.
 
-    def arrange_bank(bank: FoldedBank) -> BankWeights:
+    Rows and columns are whole lanes, and real and imaginary parts are next to each other.
+    """
+
+    def arrange_bank(bank: FoldedBank) -> list[Tensor]:
         taps = torch.cat((bank.taps, bank.bias.unsqueeze(1)), dim=1)
         drive = _pad(_interleave(bank.drive, modes), 0)
-        return BankWeights(_pad(taps, 0).mT, drive, _interleave(bank.transition, modes))
+        return [_pad(taps, 0).mT, drive, _interleave(bank.transition, modes)]
 
-    return FoldedWeights(
-        project=_pad(folded.project, 0).mT,
-        direct=arrange_bank(folded.direct),
-        synthesis=_pad(_interleave(folded.synthesis, modes), 0).mT,
-        through=_pad(folded.through, 0),
-        cascaded=arrange_bank(folded.cascaded),
-    )
+    parts = [_pad(folded.project, 0).mT, *arrange_bank(folded.direct)]
+    if folded.synthesis is not None and folded.through is not None:
+        parts += [_pad(_interleave(folded.synthesis, modes), 0).mT, _pad(folded.through, 0)]
+    return parts if folded.cascaded is None else parts + arrange_bank(folded.cascaded)
 
 
 def read_sizes(config: AlphabetConfig) -> Sizes:
-    """The sizes that the kernels go by."""
+    """The sizes and the structure that the kernels go by."""
     width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
-    return Sizes(config.channels, config.width, width, columns)
+    lags = np.array(config.lags, np.int64)
+    return Sizes(
+        config.channels, config.width, width, columns, lags, max(config.lags), config.cascaded, config.synthesis
+    )
+
+
+def energies_only(weights: ModelWeights) -> ModelWeights:
+    """The same weights for a pass that computes no lag products, as an energy head reads none."""
+    return weights._replace(sizes=weights.sizes._replace(lags=np.empty(0, np.int64), history=1))
 
 
 def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> ModelWeights:
-    """A model's weights, given the nine folded arrays in the order of `FoldedWeights.parts`."""
+    """A model's weights, given the folded arrays that `arrange` lists."""
     packed = allocate(count_packed(read_sizes(model.config)))
     np.concatenate([array.ravel() for array in folded], out=packed, casting="same_kind")
     return with_head(model, packed)
@@ -55,19 +66,21 @@ def pack(model: Alphabet, folded: Sequence[NDArray[Any]]) -> ModelWeights:
 def with_head(model: Alphabet, packed: Floats) -> ModelWeights:
     """A model's weights, given those that are folded and packed."""
     head = model.head
-    assert isinstance(head, nn.Linear)
-    arrays = Weights(
-        packed=packed,
-        head=np.ascontiguousarray(head.weight.detach().numpy()),
-        bias=np.ascontiguousarray(head.bias.detach().numpy()),
-    )
-    return ModelWeights(read_sizes(model.config), arrays)
+    if isinstance(head, EnergyHead):
+        weight, bias = NO_HEAD
+    else:
+        assert isinstance(head, nn.Linear)
+        weight = np.ascontiguousarray(head.weight.detach().numpy())
+        bias = np.ascontiguousarray(head.bias.detach().numpy())
+    raw = [parameter for bank in model.banks() for parameter in (bank.poles.raw_decay, bank.poles.raw_frequency)]
+    poles = np.array([parameter.detach().numpy() for parameter in raw]).reshape(-1, 2, model.config.modes)
+    return ModelWeights(read_sizes(model.config), Weights(packed, poles, weight, bias))
 
 
 def fold_and_pack(model: Alphabet) -> ModelWeights:
     """A model's weights as they are now, for kernels that need no gradients."""
-    folded = arrange(fold(model), model.config.modes)
-    return pack(model, [tensor.detach().numpy() for tensor in folded.parts()])
+    folded = arrange(fold_parts(model), model.config.modes)
+    return pack(model, [tensor.detach().numpy() for tensor in folded])
 
 
 def fold_and_select(model: Alphabet) -> ModelWeights:
@@ -86,7 +99,7 @@ def has_paired_features(model: Alphabet) -> bool:
 
 def pack_pairs(model: Alphabet) -> ModelWeights:
     """The weights of a model with paired features: rows of features are put into the order of the states."""
-    folded, modes = fold(model), model.config.modes
+    folded, modes = fold_parts(model), model.config.modes
 
     def arrange_pairs(bank: FoldedBank) -> list[Tensor]:
         taps = torch.cat((bank.taps, bank.bias.unsqueeze(1)), dim=1).mT  # (6, D)
@@ -95,10 +108,11 @@ def pack_pairs(model: Alphabet) -> ModelWeights:
         other = torch.cat((imaginary[:, :modes].diagonal(), real[:, modes:].diagonal()))
         return [taps, torch.stack((own, other)), bank.transition]
 
-    parts = [
-        folded.project.mT, *arrange_pairs(folded.direct), folded.synthesis.diagonal(), folded.through,
-        *arrange_pairs(folded.cascaded),
-    ]  # fmt: skip
+    parts = [folded.project.mT, *arrange_pairs(folded.direct)]
+    if folded.synthesis is not None and folded.through is not None:
+        parts += [folded.synthesis.diagonal(), folded.through]
+    if folded.cascaded is not None:
+        parts += arrange_pairs(folded.cascaded)
     packed = torch.cat([_interleave(part, modes).flatten() for part in parts]).detach().numpy().astype(np.float32)
     buffer: Floats = allocate(packed.size)
     buffer[:] = packed

@@ -22,12 +22,15 @@ from alphabet_core.fused.dispatch import (
     list_modules,
     list_tensors,
     model_fallback_reason,
+    module_fallback_reason,
     require_alphabet,
+    structure_fallback_reason,
 )
-from alphabet_core.fused.folding import Folded, FoldedBank, fold
+from alphabet_core.fused.folding import Folded, FoldedBank, FoldedParts, fold, fold_parts
 from alphabet_core.fused.graphs import Capture, GraphCapture, Run, restore, run_eagerly, warm_up
 from alphabet_core.fused.runtime import FusedRuntime, FusedTrainer
-from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH
+from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH, LONGEST_STEP, SNAP
+from alphabet_core.head import EnergyHead
 from alphabet_core.model import Bank
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
@@ -42,16 +45,20 @@ __all__ = [
     "LAGS",
     "LIFT_OFFSETS",
     "LIFT_REACH",
+    "LONGEST_STEP",
     "MOMENTS",
     "NORM_EPSILON",
     "NO_CLOCK",
+    "SNAP",
     "TANGENT_SCALE",
     "AdamWSettings",
     "Bank",
     "Capture",
+    "EnergyHead",
     "FixedFrame",
     "Folded",
     "FoldedBank",
+    "FoldedParts",
     "Frame",
     "FusedDispatch",
     "FusedRuntime",
@@ -62,15 +69,18 @@ __all__ = [
     "count_tokens",
     "describe_path",
     "fold",
+    "fold_parts",
     "gradient_fallback_reason",
     "identify_model",
     "list_modules",
     "list_tensors",
     "model_fallback_reason",
+    "module_fallback_reason",
     "read_adamw_settings",
     "require_alphabet",
     "require_same_model",
     "restore",
     "run_eagerly",
+    "structure_fallback_reason",
     "warm_up",
 ]

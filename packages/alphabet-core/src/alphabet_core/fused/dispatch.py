@@ -8,7 +8,7 @@ from torch.nn.modules import module as torch_module
 
 from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
-from alphabet_core.head import AffineHead
+from alphabet_core.head import AffineHead, EnergyHead
 from alphabet_core.lift import Lift
 from alphabet_core.model import Alphabet, Bank, Synthesis
 from alphabet_core.norm import RMSNorm
@@ -20,7 +20,9 @@ FUSED = "fused"
 LAGS = (1, 2, 4)
 MOMENTS = 1 + 2 * len(LAGS)
 # The module types that fused kernels stand in for. A subclass, or a parametrized module, may compute something else.
-COVERED_MODULES = {Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, Poles, Synthesis, AffineHead}
+COVERED_MODULES = {
+    Alphabet, nn.Linear, Bank, Lift, RMSNorm, Frame, FixedFrame, Poles, Synthesis, AffineHead, EnergyHead,
+}  # fmt: skip
 
 # What `torch.nn.modules.module.register_module_..._hook` fills, for every module of the process.
 GLOBAL_HOOKS = (
@@ -81,12 +83,22 @@ def call_fallback_reason(values: Tensor | None, time_delta: Tensor | None) -> st
     return None
 
 
-def model_fallback_reason(model: Alphabet, device: str) -> str | None:
-    """Why fused kernels for a type of device (`"cpu"`, `"cuda"`) do not cover a model, or None."""
+def structure_fallback_reason(model: Alphabet) -> str | None:
+    """Why kernels that are written for the full dataflow, the affine head and `LAGS` do not cover a model, or None."""
     if model.cascaded is None or model.synthesis is None or model.config.energy_hidden is not None:
         return "the model is a structural variant, and the kernels are written for the full dataflow and affine head"
     if model.config.lags != LAGS:
         return f"lags are {model.config.lags}; the kernels are written for {LAGS}"
+    return None
+
+
+def model_fallback_reason(model: Alphabet, device: str) -> str | None:
+    """Why fused kernels for a type of device (`"cpu"`, `"cuda"`), one structure and `LAGS` do not cover a model."""
+    return structure_fallback_reason(model) or module_fallback_reason(model, device)
+
+
+def module_fallback_reason(model: Alphabet, device: str) -> str | None:
+    """Why fused kernels for a type of device and every structure and lag do not cover a model, or None."""
     if model.scan not in SCANS.values():
         return f"the model's scan is {describe_function(model.scan)}, which may compute something else"
     if any(hooks for hooks in GLOBAL_HOOKS):
@@ -99,8 +111,10 @@ def model_fallback_reason(model: Alphabet, device: str) -> str | None:
             return f"a hook is registered on the model's {type(module).__name__}; the kernels would not call it"
         if "forward" in module.__dict__:
             return f"forward of the model's {type(module).__name__} is replaced; the kernels would not call it"
-    if model.head.bias is None:
+    if any(module.bias is None for module in list_modules(model.head) if isinstance(module, nn.Linear)):
         return "the head has no bias"
+    if isinstance(model.head, EnergyHead) != (model.config.energy_hidden is not None):
+        return f"the head is {type(model.head).__name__}, which is not what the configuration says"
     for tensor in list_tensors(modules):
         if tensor.dtype is not torch.float32:
             return f"the model is {tensor.dtype}; the kernels compute in torch.float32"

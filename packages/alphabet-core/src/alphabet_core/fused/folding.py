@@ -45,19 +45,43 @@ class Folded:
     cascaded: FoldedBank
 
 
+@dataclass(frozen=True)
+class FoldedParts:
+    """The factors of any structure, as in `Folded`: None for what the model leaves out."""
+
+    project: Tensor
+    direct: FoldedBank
+    synthesis: Tensor | None
+    through: Tensor | None
+    cascaded: FoldedBank | None
+
+
 def fold(model: Alphabet) -> Folded:
     """The folded factors of a model with both banks and the synthesis."""
-    cascaded, synthesis = model.cascaded, model.synthesis
-    if cascaded is None or synthesis is None:
-        raise AlphabetError("model must have a cascaded bank and the synthesis; the structural variants are not folded")
-    frames = [_read_frame(bank.frame) for bank in (model.direct, cascaded)]
-    scale = synthesis.scale.double()
-    return Folded(
+    parts = fold_parts(model)
+    if parts.cascaded is None or parts.synthesis is None or parts.through is None:
+        raise AlphabetError(
+            "model must have a cascaded bank and the synthesis; the structural variants are not folded here but by "
+            "fold_parts"
+        )
+    return Folded(parts.project, parts.direct, parts.synthesis, parts.through, parts.cascaded)
+
+
+def fold_parts(model: Alphabet) -> FoldedParts:
+    """The folded factors of a model, whichever parts it has."""
+    frame = _read_frame(model.direct.frame)
+    synthesis = through = None
+    if model.synthesis is not None:
+        scale = model.synthesis.scale.double()
+        synthesis = scale.unsqueeze(1) * frame
+        through = scale * model.synthesis.feedthrough.double() * model.direct.norm.gain.double()
+    cascaded = model.cascaded
+    return FoldedParts(
         project=model.project.weight.double(),
-        direct=_fold_bank(model.direct, frames[0]),
-        synthesis=scale.unsqueeze(1) * frames[0],
-        through=scale * synthesis.feedthrough.double() * model.direct.norm.gain.double(),
-        cascaded=_fold_bank(cascaded, frames[1]),
+        direct=_fold_bank(model.direct, frame),
+        synthesis=synthesis,
+        through=through,
+        cascaded=None if cascaded is None else _fold_bank(cascaded, _read_frame(cascaded.frame)),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, TANGENT_SCALE
 
 from alphabet_cpu.compiling import kernel
+from alphabet_cpu.kernels.hold import read_pole, real_column
 from alphabet_cpu.kernels.lanes import LANES
 from alphabet_cpu.kernels.layout import TAPS, Floats, Sizes, unpack
 
@@ -30,7 +31,11 @@ class BankParameters(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The parameters of a model but for its head, or their gradients: project (D, C), scale (D,), feedthrough (D,)."""
+    """The parameters of a model but for its head, or their gradients: project (D, C), scale (D,), feedthrough (D,).
+
+    Where the model has no cascaded bank the direct one stands in for it, where it has no synthesis scale and
+    feedthrough are empty; neither is read.
+    """
 
     project: Floats
     direct: BankParameters
@@ -53,19 +58,9 @@ def join(re, im):
 
 
 @kernel
-def real_column(mode):
-    """The column of a mode's real part, which is sixteen before that of its imaginary part."""
-    return mode // LANES * 2 * LANES + mode % LANES
-
-
-@kernel
 def hold(raw_decay, raw_frequency):
     """A pole, its transition p over one token and its gain (p - 1) / pole, without cancellation."""
-    decay = DECAY_MIN + (DECAY_MAX - DECAY_MIN) / (1.0 + np.exp(-np.float64(raw_decay)))
-    turn = FREQUENCY_MAX * np.tanh(np.float64(raw_frequency))
-    pole, radius = complex(-decay, turn), np.exp(-decay)
-    transition = complex(radius * np.cos(turn), radius * np.sin(turn))
-    change = complex(np.expm1(-decay) * np.cos(turn) - 2.0 * np.sin(0.5 * turn) ** 2, transition.imag)
+    pole, transition, change = read_pole(raw_decay, raw_frequency)
     return pole, transition, change / pole
 
 
@@ -94,16 +89,18 @@ def fold_at_base(parameters, sizes, packed):
     scale, feedthrough, direct = parameters.scale, parameters.feedthrough, parameters.direct
     width, weights = sizes.width, unpack(packed, sizes)
     fold_bank(direct, sizes, weights.direct)
-    fold_bank(parameters.cascaded, sizes, weights.cascaded)
+    if sizes.cascaded:
+        fold_bank(parameters.cascaded, sizes, weights.cascaded)
     base, modes = direct.base, direct.raw_decay.size
     for d in range(sizes.features):
         for c in range(sizes.channels):
             weights.project[c * width + d] = parameters.project[d, c]
-        weights.through[d] = np.float64(scale[d]) * feedthrough[d] * direct.norm_gain[d]
-        for m in range(modes):
-            c = real_column(m)
-            weights.synthesis[c * width + d] = np.float64(scale[d]) * base[d, m]
-            weights.synthesis[(c + LANES) * width + d] = np.float64(scale[d]) * base[d, modes + m]
+        if sizes.synthesis:
+            weights.through[d] = np.float64(scale[d]) * feedthrough[d] * direct.norm_gain[d]
+            for m in range(modes):
+                c = real_column(m)
+                weights.synthesis[c * width + d] = np.float64(scale[d]) * base[d, m]
+                weights.synthesis[(c + LANES) * width + d] = np.float64(scale[d]) * base[d, modes + m]
 
 
 @kernel
@@ -136,7 +133,8 @@ def fold_bank_bwd(bank, sizes, d_weights, d_frame, d_norm, d_bank):
         share, turn = (-pole.real - DECAY_MIN) / (DECAY_MAX - DECAY_MIN), pole.imag / FREQUENCY_MAX
         d_bank.raw_decay[m] = -d_pole.real * (DECAY_MAX - DECAY_MIN) * share * (1.0 - share)
         d_bank.raw_frequency[m] = d_pole.imag * FREQUENCY_MAX * (1.0 - turn * turn)
-    d_bank.norm_gain[:] = d_norm
+    for d in range(features):
+        d_bank.norm_gain[d] = d_norm[d]
     # Through base (1 + skew(tangent)) at a zero tangent.
     moved = np.zeros((features, 2 * modes))
     for k in range(features):
@@ -161,16 +159,18 @@ def fold_bwd(parameters, sizes, d_packed, d_parameters):
     for d in range(sizes.features):
         for c in range(sizes.channels):
             d_parameters.project[d, c] = d_weights.project[c * width + d]
-        through = np.float64(d_weights.through[d])
-        d_scale = through * feedthrough[d] * norm[d]
-        for m in range(modes):
-            o = real_column(m) * width + d
-            d_synthesis = join(d_weights.synthesis[o], d_weights.synthesis[o + LANES * width])
-            d_scale += d_synthesis.real * base[d, m] + d_synthesis.imag * base[d, modes + m]
-            d_frame[d, m] = scale[d] * d_synthesis
-        d_parameters.scale[d] = d_scale
-        d_parameters.feedthrough[d] = through * scale[d] * norm[d]
-        d_norm[d] = through * scale[d] * feedthrough[d]
+        if sizes.synthesis:
+            through = np.float64(d_weights.through[d])
+            d_scale = through * feedthrough[d] * norm[d]
+            for m in range(modes):
+                o = real_column(m) * width + d
+                d_synthesis = join(d_weights.synthesis[o], d_weights.synthesis[o + LANES * width])
+                d_scale += d_synthesis.real * base[d, m] + d_synthesis.imag * base[d, modes + m]
+                d_frame[d, m] = scale[d] * d_synthesis
+            d_parameters.scale[d] = d_scale
+            d_parameters.feedthrough[d] = through * scale[d] * norm[d]
+            d_norm[d] = through * scale[d] * feedthrough[d]
     fold_bank_bwd(direct, sizes, d_weights.direct, d_frame, d_norm, d_parameters.direct)
-    d_frame[:], d_norm[:] = 0.0, 0.0
-    fold_bank_bwd(parameters.cascaded, sizes, d_weights.cascaded, d_frame, d_norm, d_parameters.cascaded)
+    if sizes.cascaded:
+        d_frame, d_norm = np.zeros((sizes.features, modes), np.complex128), np.zeros(sizes.features)
+        fold_bank_bwd(parameters.cascaded, sizes, d_weights.cascaded, d_frame, d_norm, d_parameters.cascaded)

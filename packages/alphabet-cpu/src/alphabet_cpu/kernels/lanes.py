@@ -112,6 +112,39 @@ def add_doubles(_typing, array, index, value):
     return types.void(array, index, value), generate
 
 
+def _multiply_doubles(context: Any, builder: Any, signature: Any, values: Any) -> tuple[Any, Any]:
+    """LLVM vectors of array[index] ... array[index + 15] times a number, in float64, and of the nearest integers."""
+    doubles = ir.VectorType(ir.DoubleType(), LANES)
+    address = address_of(context, builder, signature.args, values)
+    factor = context.cast(builder, values[2], signature.args[2], types.float64)
+    first = builder.insert_element(ir.Constant(doubles, ir.Undefined), factor, ir.Constant(_INT, 0))
+    factors = builder.shuffle_vector(first, ir.Constant(doubles, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
+    product = builder.fmul(builder.load(builder.bitcast(address, doubles.as_pointer()), align=8), factors)
+    rounding = ir.Constant(doubles, [1.5 * 2.0**52] * LANES)
+    return product, builder.fsub(builder.fadd(product, rounding), rounding)
+
+
+@intrinsic
+def whole_of_product(_typing, array, index, factor):
+    """The integers nearest to the float64 numbers array[index] ... array[index + 15] times a number, as lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fptrunc(_multiply_doubles(context, builder, signature, values)[1], _FLOATS)
+
+    return lanes(array, index, factor), generate
+
+
+@intrinsic
+def rest_of_product(_typing, array, index, factor):
+    """What these integers leave of the products, in -1/2 ... 1/2, as lanes: no digit of large products is lost."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        product, whole = _multiply_doubles(context, builder, signature, values)
+        return builder.fptrunc(builder.fsub(product, whole), _FLOATS)
+
+    return lanes(array, index, factor), generate
+
+
 @intrinsic
 def broadcast(_typing, array, index):
     """Lanes that all hold array[index]."""

@@ -10,7 +10,7 @@ import numpy as np
 from alphabet_core.fused import LIFT_OFFSETS
 from numpy.typing import NDArray
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import inlined, kernel
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -26,10 +26,12 @@ def without_names(*arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
 
 
 class Sizes(NamedTuple):
-    """The sizes that kernels go by.
+    """The sizes and the structure that kernels go by.
 
     channels, features: C and D of the model
     width, columns: D, and the real and imaginary parts of M modes, both rounded up to whole lanes
+    lags (L,), history: the lags of the moments, and how many earlier states they look back at; at least one
+    cascaded, synthesis: whether the second bank exists, and whether it reads what the first one's states give
     paired: whether every mode is driven by two features of its own, which lie as its two parts do; then there is
         nothing to multiply with a matrix
     """
@@ -38,6 +40,10 @@ class Sizes(NamedTuple):
     features: int
     width: int
     columns: int
+    lags: Integers
+    history: int
+    cascaded: bool = True
+    synthesis: bool = True
     paired: bool = False
 
 
@@ -69,21 +75,35 @@ class FoldedWeights(NamedTuple):
     through: Any
     cascaded: BankWeights
 
-    def parts(self) -> tuple[Any, ...]:
-        """The nine arrays in the order in which they are packed."""
-        return self.project, *self.direct, self.synthesis, self.through, *self.cascaded
+    def parts(self) -> list[Any]:
+        """The arrays in the order in which they are packed, without the empty ones of what the model leaves out."""
+        arrays = self.project, *self.direct, self.synthesis, self.through, *self.cascaded
+        return [array for array in arrays if array.size > 0]
 
 
 class Weights(NamedTuple):
-    """A model's weights in the form that kernels read: folded, packed into one array, and the head beside it.
+    """A model's weights in the form that kernels read: folded, packed into one array, and what is beside it.
 
     packed: the folded weights one after the other, which `unpack` takes apart
-    head (K, 14 M), bias (K,): the affine head as it is
+    poles (banks, 2, M): the parameters of decays and of frequencies, which only irregular steps need
+    head (K, banks M (1 + 2 L)), bias (K,): the affine head as it is; without rows where torch computes another head
     """
 
     packed: Floats
+    poles: Floats
     head: Floats
     bias: Floats
+
+
+class Clock(NamedTuple):
+    """The steps of a batch on an irregular grid.
+
+    steps (B T,): the time before each token, in float32, as long as the poles may wait
+    elapsed (B T,): the same as it was given, in float64
+    """
+
+    steps: Floats
+    elapsed: Doubles
 
 
 class Batch(NamedTuple):
@@ -91,22 +111,27 @@ class Batch(NamedTuple):
 
     values (B T C,): float32, flat
     valid, gate (B T,): whether a token counts, and whether it may enter the direct bank; both empty unless `masked`
-    pairs (B or 1, 1 + lags): how many pairs of valid tokens each lag has, at least one, in float64
+    clock: the plain tuple of a `Clock`, or None on a regular grid; kernels are compiled for either
     """
 
     values: Floats
     valid: Marks
     gate: Marks
     masked: bool
-    pairs: Doubles
     sequences: int
     length: int
+    clock: tuple[Any, ...] | None
 
 
 class Outputs(NamedTuple):
-    """Moment sums (B, 2, 7, modes in whole lanes), descriptor (B, 2, M, 7) and logits (B, K), all in float64."""
+    """What a forward pass writes, in float64 but for the last.
+
+    sums (B, banks, 1 + 2 L, modes in whole lanes), pairs (B, 1 + L): moment sums, and how many pairs they are of
+    descriptor (B, banks, M, 1 + 2 L), logits (B, K)
+    """
 
     sums: Doubles
+    pairs: Doubles
     descriptor: Doubles
     logits: Doubles
 
@@ -130,19 +155,19 @@ class Tokens(NamedTuple):
     count: Any
 
 
-@kernel
+@inlined
 def is_masked(mask, token):
     """Whether a token is masked."""
     return mask.given and mask.marks[token] == 0
 
 
-@kernel
+@inlined
 def count_drive(sizes):
     """How many numbers lead from a bank's features to its drive."""
     return sizes.columns * (2 if sizes.paired else sizes.width)
 
 
-@kernel
+@inlined
 def view_bank(packed, start, sizes):
     """One bank's weights, which begin at `start` of the packed array."""
     drive = start + (TAPS + 1) * sizes.width
@@ -151,13 +176,27 @@ def view_bank(packed, start, sizes):
 
 
 @kernel
+def find_end(valid, row, length):
+    """One more than the last valid token of a sequence: all behind it is padding, on which nothing depends."""
+    end = length
+    while end > 0 and is_masked(valid, row * length + end - 1):
+        end -= 1
+    return end
+
+
+@kernel
 def unpack(packed, sizes):
-    """Views of the packed weights, or of gradients that are packed alike; each is a whole number of lanes."""
+    """Views of the packed weights, or of gradients that are packed alike; each is a whole number of lanes.
+
+    What the model leaves out has no numbers.
+    """
     bank = (TAPS + 1) * sizes.width + count_drive(sizes) + sizes.columns
     direct = sizes.channels * sizes.width
     synthesis = direct + bank
-    through = synthesis + sizes.width * (1 if sizes.paired else sizes.columns)
-    cascaded = through + sizes.width
+    through, cascaded = synthesis, synthesis
+    if sizes.synthesis:
+        through = synthesis + sizes.width * (1 if sizes.paired else sizes.columns)
+        cascaded = through + sizes.width
     return FoldedWeights(
         packed[:direct],
         view_bank(packed, direct, sizes),
@@ -170,4 +209,5 @@ def unpack(packed, sizes):
 def count_packed(sizes: Sizes) -> int:
     """How many numbers the packed weights of a model are whose features are not paired."""
     width, columns = sizes.width, sizes.columns
-    return (sizes.channels + 2 * (TAPS + 1) + 1) * width + (3 * width + 2) * columns
+    bank = (TAPS + 1) * width + (width + 1) * columns
+    return sizes.channels * width + bank * (1 + sizes.cascaded) + (columns + 1) * width * sizes.synthesis

@@ -7,6 +7,7 @@ from alphabet_core.fused import LIFT_OFFSETS, LIFT_REACH, NORM_EPSILON
 
 from alphabet_cpu.compiling import kernel
 from alphabet_cpu.kernels.arithmetic import clear, sigmoid
+from alphabet_cpu.kernels.clock import convolve_at, convolve_at_bwd
 from alphabet_cpu.kernels.lanes import LANES, broadcast, load, splat, store, total
 from alphabet_cpu.kernels.layout import is_masked
 from alphabet_cpu.kernels.products import BLOCK_ROWS, Rows, multiply_rows
@@ -96,14 +97,8 @@ def mean_square(row, start, features):
 
 
 @kernel
-def lift(source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
-    """Write SiLU of five taps and a bias (lines 5 and 11), and the reciprocal root mean square of each row (6 and 12).
-
-    The first token is row `centre` of the source. Features and gates need room for whole groups of four lanes; the
-    gates are written only with `keep_gates`.
-    """
-    rows, width, features = tokens.count, sizes.width, sizes.features
-    out, gates, scale = lifted.features, lifted.gates, lifted.scale
+def convolve(source, centre, rows, width, taps, out):
+    """Write five taps and a bias over rows of the source, the first of which is number `centre`."""
     for v in range(0, width, LANES):
         tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
         tap_3, tap_4, bias = load(taps, 3 * width + v), load(taps, 4 * width + v), load(taps, 5 * width + v)
@@ -112,6 +107,21 @@ def lift(source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
             x = bias + load(source, here - 8 * width) * tap_0 + load(source, here - 4 * width) * tap_1
             y = load(source, here) * tap_2 + load(source, here + 4 * width) * tap_3
             store(out, i * width + v, x + (y + load(source, here + 8 * width) * tap_4))
+
+
+@kernel
+def lift(lookups, source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
+    """Write SiLU of five taps and a bias (lines 5 and 11), and the reciprocal root mean square of each row (6 and 12).
+
+    The first token is row `centre` of the source; `lookups` is None on a regular grid. Features and gates need room for
+    whole groups of four lanes; the gates are written only with `keep_gates`.
+    """
+    rows, width, features = tokens.count, sizes.width, sizes.features
+    out, gates, scale = lifted.features, lifted.gates, lifted.scale
+    if lookups is None:
+        convolve(source, centre, rows, width, taps, out)
+    else:
+        convolve_at(lookups, source, centre, rows, width, taps, out)
     # A sigmoid is one long chain of dependent operations; four side by side keep the processor busy.
     for j in range(0, rows * width, 4 * LANES):
         a, b, c, d = load(out, j), load(out, j + LANES), load(out, j + 2 * LANES), load(out, j + 3 * LANES)
@@ -140,17 +150,14 @@ def lift(source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
 
 
 @kernel
-def lift_bwd(d_normed, d_lifted, norm_only, lifted, source, rows, features, taps, d_taps, d_pre):
-    """Add to the gradients of a lift's taps, and write that of its source over `d_lifted`.
+def activate_bwd(d_normed, d_lifted, norm_only, lifted, rows, sizes, d_pre, first_row):
+    """Write the gradients before SiLU to rows of `d_pre`, given those behind it and behind the norm.
 
     d_normed (n, width): the normed output's gradient times the norm's scale
     d_lifted (n, width): the gradient of the output before the norm; taken for zero if only the normed one is read
-    source: what was lifted (Rows), from the first token on
-    d_pre (8 + n + 8, width): a buffer for the gradients before SiLU, whose first and last eight rows are zero
     """
-    out, gates, scale = lifted.features, lifted.gates, lifted.scale
-    origin, start, width = source.buffer, source.start, source.columns
-    share = np.float32(1.0) / np.float32(features)
+    out, gates, scale, width = lifted.features, lifted.gates, lifted.scale, sizes.width
+    share = np.float32(1.0) / np.float32(sizes.features)
     for t in range(rows):
         h = t * width
         aligned = splat(0.0)
@@ -162,24 +169,41 @@ def lift_bwd(d_normed, d_lifted, norm_only, lifted, source, rows, features, taps
             d = load(d_normed, h + v) - x * scale[t] * shrink
             if not norm_only:
                 d = d + load(d_lifted, h + v)
-            store(d_pre, (LIFT_REACH + t) * width + v, d * (gate + x * (1.0 - gate)))
+            store(d_pre, (first_row + t) * width + v, d * (gate + x * (1.0 - gate)))
+
+
+@kernel
+def convolve_bwd(d_pre, source, rows, taps, d_taps, d_source):
+    """Add to the gradients of a lift's taps, and write that of its source (Rows) from some token on.
+
+    d_pre (8 + n + 8, width): the gradients before SiLU, from eight tokens before that one on
+    """
+    origin, start, width = source.buffer, source.start, source.columns
     # A tap carries its source to the output eight or four tokens away, or to its own token; both gradients, the tap's
-    # and the source's, read the same rows.
+    # and the source's, read the same rows. The bias's is summed over the tokens of the source as well.
     for v in range(0, width, LANES):
         tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
         tap_3, tap_4 = load(taps, 3 * width + v), load(taps, 4 * width + v)
-        d_0, d_1, d_2 = load(d_taps, v), load(d_taps, width + v), load(d_taps, 2 * width + v)
-        d_3, d_4, d_bias = load(d_taps, 3 * width + v), load(d_taps, 4 * width + v), load(d_taps, 5 * width + v)
+        d_0 = d_1 = d_2 = d_3 = d_4 = d_bias = splat(0.0)
         for t in range(rows):
             x, h = load(origin, start + t * width + v), (LIFT_REACH + t) * width + v
             g_0, g_1, g_2 = load(d_pre, h + 8 * width), load(d_pre, h + 4 * width), load(d_pre, h)
             g_3, g_4 = load(d_pre, h - 4 * width), load(d_pre, h - 8 * width)
-            store(d_lifted, t * width + v, (g_0 * tap_0 + g_1 * tap_1) + (g_2 * tap_2 + g_3 * tap_3 + g_4 * tap_4))
+            store(d_source, t * width + v, (g_0 * tap_0 + g_1 * tap_1) + (g_2 * tap_2 + g_3 * tap_3 + g_4 * tap_4))
             d_0, d_1, d_2, d_3 = d_0 + g_0 * x, d_1 + g_1 * x, d_2 + g_2 * x, d_3 + g_3 * x
             d_4, d_bias = d_4 + g_4 * x, d_bias + g_2
-        store(d_taps, v, d_0)
-        store(d_taps, width + v, d_1)
-        store(d_taps, 2 * width + v, d_2)
-        store(d_taps, 3 * width + v, d_3)
-        store(d_taps, 4 * width + v, d_4)
-        store(d_taps, 5 * width + v, d_bias)
+        store(d_taps, v, load(d_taps, v) + d_0)
+        store(d_taps, width + v, load(d_taps, width + v) + d_1)
+        store(d_taps, 2 * width + v, load(d_taps, 2 * width + v) + d_2)
+        store(d_taps, 3 * width + v, load(d_taps, 3 * width + v) + d_3)
+        store(d_taps, 4 * width + v, load(d_taps, 4 * width + v) + d_4)
+        store(d_taps, 5 * width + v, load(d_taps, 5 * width + v) + d_bias)
+
+
+@kernel
+def lift_bwd(lookups, d_pre, first_row, source, rows, taps, d_taps, d_source):
+    """Add to the gradients of a lift's taps and write its source's, whose first token's own is row `first_row`."""
+    if lookups is None:
+        convolve_bwd(d_pre, source, rows, taps, d_taps, d_source)
+    else:
+        convolve_at_bwd(lookups, d_pre, first_row, source, rows, taps, d_taps, d_source)

@@ -1,66 +1,208 @@
 """Moments of states, the descriptor and the logits, forward and backward (Algorithm 1, lines 10, 15 and the head).
 
-Everything after the sums is `alphabet_core.moments.condition` and the head, in float64.
+A moment is the sum over tokens of z[t] conj(q[t]), where q[t] is the state one lag earlier; the energy is lag zero.
+Three lags are one pass over the states, so that any lags run through the same loops. Everything after the sums is
+`alphabet_core.moments.condition` and the head, in float64.
 """
 
 import numpy as np
-from alphabet_core.fused import LAGS
 
-from alphabet_cpu.compiling import kernel
-from alphabet_cpu.kernels.lanes import LANES, add_doubles, load, splat
-from alphabet_cpu.kernels.layout import is_masked
-from alphabet_cpu.kernels.scan import HISTORY
+from alphabet_cpu.compiling import inlined, kernel
+from alphabet_cpu.kernels.clock import HERE, count_supported, sample, sample_rows, scatter
+from alphabet_cpu.kernels.lanes import LANES, add_doubles, load, splat, store
+from alphabet_cpu.kernels.layout import TAPS, is_masked
 
-LAG_COUNT = len(LAGS)
-assert LAGS == (1, 2, 4)  # `correlate` writes them out
+GROUP = 3  # lags in one pass: with the energy, seven sums and what they read are in registers
+
+
+@inlined
+def is_pair(valid, tokens, i, lag):
+    """Whether token i and the one a lag earlier both are tokens of the sequence and valid."""
+    token = tokens.first + i
+    return tokens.time + i >= lag and not is_masked(valid, token) and not is_masked(valid, token - lag)
 
 
 @kernel
-def correlate(states, tokens, columns, valid, sums):
-    """Add energies and lag products of some tokens' states, which come after four rows, to sums (7, modes) in float64.
+def count_pairs(lookups, tokens, lags, valid, pairs):
+    """Write how many pairs a sequence's energy and lags are sums over, (1 + L,), at least one each."""
+    for k in range(1 + lags.size):
+        if lookups is None:
+            lag = lags[k - 1] if k > 0 else 0
+            found = max(0, tokens.count - lag)
+            if valid.given:
+                found = 0
+                for i in range(tokens.count):
+                    found += is_pair(valid, tokens, i, lag)
+        else:
+            found = count_supported(lookups, TAPS + k - 1 if k > 0 else HERE, tokens.count)
+        pairs[k] = max(1, found)
 
-    The sum over these tokens is one of float32.
+
+@kernel
+def pick(lags, k):
+    """The k-th lag, or zero if there are not so many."""
+    return lags[k] if k < lags.size else 0
+
+
+@inlined
+def add_parts(sums, k, lags, at, modes, re, im):
+    """Add the k-th lag's products to its two rows of sums, if there is such a lag."""
+    if k < lags.size:
+        add_doubles(sums, (1 + 2 * k) * modes + at, re)
+        add_doubles(sums, (2 + 2 * k) * modes + at, im)
+
+
+@kernel
+def correlate_tokens(states, tokens, sizes, valid, sums):
+    """Add energies and lag products of some tokens' states, which come after `history` rows, to sums (1 + 2 L, modes).
+
+    The sum over these tokens is one of float32. Three lags at a time; those that are missing count as lag zero.
     """
-    modes, token, time = columns // 2, tokens.first, tokens.time
+    columns, modes, lags = sizes.columns, sizes.columns // 2, sizes.lags
+    for k in range(0, max(1, lags.size), GROUP):
+        lag_0, lag_1, lag_2 = pick(lags, k), pick(lags, k + 1), pick(lags, k + 2)
+        for column in range(0, columns, 2 * LANES):
+            energy = re_0 = im_0 = re_1 = im_1 = re_2 = im_2 = splat(0.0)
+            for i in range(tokens.count):
+                if is_masked(valid, tokens.first + i):
+                    continue
+                o = (sizes.history + i) * columns + column
+                z_re, z_im = load(states, o), load(states, o + LANES)
+                energy = energy + z_re * z_re + z_im * z_im
+                # Without a mask the states in front of the sequence are zero, and so is their product.
+                if not valid.given or is_pair(valid, tokens, i, lag_0):
+                    q_re, q_im = load(states, o - lag_0 * columns), load(states, o - lag_0 * columns + LANES)
+                    re_0 = re_0 + z_re * q_re + z_im * q_im
+                    im_0 = im_0 + z_im * q_re - z_re * q_im
+                if not valid.given or is_pair(valid, tokens, i, lag_1):
+                    q_re, q_im = load(states, o - lag_1 * columns), load(states, o - lag_1 * columns + LANES)
+                    re_1 = re_1 + z_re * q_re + z_im * q_im
+                    im_1 = im_1 + z_im * q_re - z_re * q_im
+                if not valid.given or is_pair(valid, tokens, i, lag_2):
+                    q_re, q_im = load(states, o - lag_2 * columns), load(states, o - lag_2 * columns + LANES)
+                    re_2 = re_2 + z_re * q_re + z_im * q_im
+                    im_2 = im_2 + z_im * q_re - z_re * q_im
+            at = column // 2
+            if k == 0:
+                add_doubles(sums, at, energy)
+            add_parts(sums, k, lags, at, modes, re_0, im_0)
+            add_parts(sums, k + 1, lags, at, modes, re_1, im_1)
+            add_parts(sums, k + 2, lags, at, modes, re_2, im_2)
+
+
+@kernel
+def correlate_at(lookups, states, tokens, sizes, partners, sums):
+    """The same on an irregular grid; partners: a buffer of as many rows as there are tokens."""
+    columns, modes, start = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns
+    for k in range(1 + sizes.lags.size):
+        sample_rows(lookups, TAPS + k - 1 if k > 0 else HERE, states, start, tokens.count, columns, partners)
+        for column in range(0, columns, 2 * LANES):
+            re = im = splat(0.0)
+            for i in range(tokens.count):
+                p = i * columns + column
+                z_re, z_im = load(states, start + p), load(states, start + p + LANES)
+                q_re, q_im = load(partners, p), load(partners, p + LANES)
+                re, im = re + z_re * q_re + z_im * q_im, im + z_im * q_re - z_re * q_im
+            at = column // 2
+            if k == 0:
+                add_doubles(sums, at, re)
+            else:
+                add_parts(sums, k - 1, sizes.lags, at, modes, re, im)
+
+
+@kernel
+def correlate(lookups, states, tokens, sizes, valid, partners, sums):
+    """Add energies and lag products of some tokens' states to sums, on either grid."""
+    if lookups is None:
+        correlate_tokens(states, tokens, sizes, valid, sums)
+    else:
+        correlate_at(lookups, states, tokens, sizes, partners, sums)
+
+
+@kernel
+def correlate_bwd(lookups, states, tokens, end, sizes, valid, d_sums, adjoint):
+    """Add the gradients of some tokens' states to adjoint (n, columns), given those of sums (1 + 2 L, modes).
+
+    The states have `history` rows before and behind them, zero outside of the sequence, which has `end` tokens.
+    """
+    if lookups is None:
+        for k in range(0, max(1, sizes.lags.size), GROUP):
+            products_bwd(states, tokens, end, sizes, valid, d_sums, k, adjoint)
+    else:
+        for k in range(1 + sizes.lags.size):
+            product_at_bwd(lookups, TAPS + k - 1 if k > 0 else HERE, states, tokens, sizes, d_sums, k, adjoint)
+
+
+@inlined
+def read_parts(d_sums, k, lags, at, modes):
+    """The gradients of the k-th lag's two sums; zero if there is no such lag."""
+    a = b = splat(0.0)
+    if k < lags.size:
+        a, b = load(d_sums, (1 + 2 * k) * modes + at), load(d_sums, (2 + 2 * k) * modes + at)
+    return a, b
+
+
+@kernel
+def products_bwd(states, tokens, end, sizes, valid, d_sums, k, adjoint):
+    """Add what three lags from the k-th on and, with the first, the energy give: a state has partners on both sides."""
+    columns, modes, shift, lags = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns, sizes.lags
+    lag_0, lag_1, lag_2 = pick(lags, k), pick(lags, k + 1), pick(lags, k + 2)
     for column in range(0, columns, 2 * LANES):
-        energy = re_1 = im_1 = re_2 = im_2 = re_4 = im_4 = splat(0.0)
-        for i in range(tokens.count):
-            if is_masked(valid, token + i):
-                continue
-            o = (HISTORY + i) * columns + column
-            z_re, z_im = load(states, o), load(states, o + LANES)
-            energy = energy + z_re * z_re + z_im * z_im
-            # Without a mask the states in front of the sequence are zero, and so is their product.
-            if not valid.given or (time + i >= 1 and not is_masked(valid, token + i - 1)):
-                q_re, q_im = load(states, o - columns), load(states, o - columns + LANES)
-                re_1 = re_1 + z_re * q_re + z_im * q_im
-                im_1 = im_1 + z_im * q_re - z_re * q_im
-            if not valid.given or (time + i >= 2 and not is_masked(valid, token + i - 2)):
-                q_re, q_im = load(states, o - 2 * columns), load(states, o - 2 * columns + LANES)
-                re_2 = re_2 + z_re * q_re + z_im * q_im
-                im_2 = im_2 + z_im * q_re - z_re * q_im
-            if not valid.given or (time + i >= 4 and not is_masked(valid, token + i - 4)):
-                q_re, q_im = load(states, o - 4 * columns), load(states, o - 4 * columns + LANES)
-                re_4 = re_4 + z_re * q_re + z_im * q_im
-                im_4 = im_4 + z_im * q_re - z_re * q_im
         at = column // 2
-        add_doubles(sums, at, energy)
-        add_doubles(sums, at + modes, re_1)
-        add_doubles(sums, at + 2 * modes, im_1)
-        add_doubles(sums, at + 3 * modes, re_2)
-        add_doubles(sums, at + 4 * modes, im_2)
-        add_doubles(sums, at + 5 * modes, re_4)
-        add_doubles(sums, at + 6 * modes, im_4)
+        energy = load(d_sums, at) * (2.0 if k == 0 else 0.0)
+        a_0, b_0 = read_parts(d_sums, k, lags, at, modes)
+        a_1, b_1 = read_parts(d_sums, k + 1, lags, at, modes)
+        a_2, b_2 = read_parts(d_sums, k + 2, lags, at, modes)
+        for i in range(tokens.count):
+            if is_masked(valid, tokens.first + i):
+                continue
+            here = i * columns + column
+            o = here + shift
+            d_re = load(adjoint, here) + energy * load(states, o)
+            d_im = load(adjoint, here + LANES) + energy * load(states, o + LANES)
+            for j in range(GROUP):
+                lag = lag_0 if j == 0 else (lag_1 if j == 1 else lag_2)
+                a, b = (a_0, b_0) if j == 0 else ((a_1, b_1) if j == 1 else (a_2, b_2))
+                if not valid.given or is_pair(valid, tokens, i, lag):
+                    q_re, q_im = load(states, o - lag * columns), load(states, o - lag * columns + LANES)
+                    d_re, d_im = d_re + a * q_re - b * q_im, d_im + a * q_im + b * q_re
+                if not valid.given or (tokens.time + i + lag < end and is_pair(valid, tokens, i + lag, lag)):
+                    q_re, q_im = load(states, o + lag * columns), load(states, o + lag * columns + LANES)
+                    d_re, d_im = d_re + a * q_re + b * q_im, d_im + a * q_im - b * q_re
+            store(adjoint, here, d_re)
+            store(adjoint, here + LANES, d_im)
+
+
+@kernel
+def product_at_bwd(lookups, lookup, states, tokens, sizes, d_sums, k, adjoint):
+    """Add what the k-th lag's products give on an irregular grid, where partners are interpolated; 0 is the energy."""
+    columns, modes, shift = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns
+    for column in range(0, columns, 2 * LANES):
+        a = load(d_sums, max(0, 2 * k - 1) * modes + column // 2)
+        b = load(d_sums, 2 * k * modes + column // 2)
+        if k == 0:
+            b = splat(0.0)
+        for i in range(tokens.count):
+            o, at = i * columns + column, lookup * lookups.capacity + i
+            if lookups.near[at] == 0.0 and lookups.far[at] == 0.0:
+                continue
+            z_re, z_im = load(states, o + shift), load(states, o + shift + LANES)
+            q_re = sample(lookups, at, states, shift + column, columns)
+            q_im = sample(lookups, at, states, shift + column + LANES, columns)
+            store(adjoint, o, load(adjoint, o) + (a * q_re - b * q_im))
+            store(adjoint, o + LANES, load(adjoint, o + LANES) + (a * q_im + b * q_re))
+            scatter(lookups, at, a * z_re + b * z_im, adjoint, column, columns)
+            scatter(lookups, at, a * z_im - b * z_re, adjoint, column + LANES, columns)
 
 
 @kernel
 def condition_sums(sums, pairs, descriptor):
-    """Write the descriptor (2, M, 7), log energy and rlog of each lag, of sums (2, 7, modes) over pairs (4,)."""
-    banks, modes, _ = descriptor.shape
+    """Write the descriptor (banks, M, 1 + 2 L), log energy and rlog of each lag, of sums over pairs (1 + L,)."""
+    banks, modes, moments = descriptor.shape
     for bank in range(banks):
         for mode in range(modes):
             descriptor[bank, mode, 0] = np.log1p(sums[bank, 0, mode] / pairs[0])
-            for lag in range(LAG_COUNT):
+            for lag in range(moments // 2):
                 re = sums[bank, 1 + 2 * lag, mode] / pairs[1 + lag]
                 im = sums[bank, 2 + 2 * lag, mode] / pairs[1 + lag]
                 radius = np.sqrt(re * re + im * im)
@@ -71,7 +213,7 @@ def condition_sums(sums, pairs, descriptor):
 
 @kernel
 def read_head(descriptor, weight, bias, logits):
-    """Write the logits (K,) of a descriptor (2, M, 7) by the affine head, in float64."""
+    """Write the logits (K,) of a descriptor (banks, M, 1 + 2 L) by the affine head, in float64."""
     features = descriptor.reshape(-1)
     for k in range(len(logits)):
         logits[k] = bias[k]
@@ -81,15 +223,15 @@ def read_head(descriptor, weight, bias, logits):
 
 @kernel
 def descriptor_bwd(sums, pairs, d_descriptor, d_sums):
-    """Write the gradients of the sums (2, 7, modes), in float32, given the descriptor's (2, M, 7).
+    """Write the gradients of the sums (banks, 1 + 2 L, modes), in float32, given the descriptor's (banks, M, 1 + 2 L).
 
     With u = r e, rlog(u) = log(1 + r) e stretches along e by 1 / (1 + r), and across by log(1 + r) / r.
     """
-    banks, modes, _ = d_descriptor.shape
+    banks, modes, moments = d_descriptor.shape
     for bank in range(banks):
         for mode in range(modes):
             d_sums[bank, 0, mode] = d_descriptor[bank, mode, 0] / (pairs[0] + sums[bank, 0, mode])
-            for lag in range(LAG_COUNT):
+            for lag in range(moments // 2):
                 re = sums[bank, 1 + 2 * lag, mode] / pairs[1 + lag]
                 im = sums[bank, 2 + 2 * lag, mode] / pairs[1 + lag]
                 d_re = d_descriptor[bank, mode, 1 + 2 * lag]

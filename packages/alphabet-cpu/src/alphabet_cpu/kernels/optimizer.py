@@ -69,29 +69,42 @@ def rebase(base, tangent, scale):
             x[j * n + i] -= scale * tangent[i, j]
     norm = 0.0
     for i in range(width):
-        norm = max(norm, np.abs(x[i * n : i * n + width]).sum())
+        size = 0.0
+        for j in range(width):
+            size += abs(x[i * n + j])
+        norm = max(norm, size)
     squarings = 0
     while norm > SERIES_REACH and np.isfinite(norm):
         norm, squarings = norm / 2.0, squarings + 1
-    x *= np.float32(0.5**squarings)
+    share = np.float32(0.5**squarings)
+    for i in range(n * n):
+        x[i] *= share
 
-    x2, x3, rotation = allocate(n * n), allocate(n * n), allocate(n * n)
+    x2, x3, high, rotation = allocate(n * n), allocate(n * n), allocate(n * n), allocate(n * n)
     multiply_square(x, x, n, x2)
     multiply_square(x2, x, n, x3)
-    high = x * np.float32(1 / 24) + x2 * np.float32(1 / 120) + x3 * np.float32(1 / 720)
+    for i in range(n * n):
+        high[i] = x[i] * np.float32(1 / 24) + x2[i] * np.float32(1 / 120) + x3[i] * np.float32(1 / 720)
     multiply_square(x3, high, n, rotation)
-    rotation += x + x2 * np.float32(0.5) + x3 * np.float32(1 / 6)  # less the identity, so that small angles keep digits
+    for i in range(n * n):  # less the identity, so that small angles keep digits
+        rotation[i] += x[i] + x2[i] * np.float32(0.5) + x3[i] * np.float32(1 / 6)
     for _ in range(squarings):
         multiply_square(rotation, rotation, n, x2)
-        rotation = x2 + rotation * np.float32(2.0)
+        for i in range(n * n):
+            rotation[i] = x2[i] + rotation[i] * np.float32(2.0)
 
-    moved, gram = allocate(n * n), allocate(n * n)
-    old = allocate(n * n)
-    old.reshape(n, n)[:width, :width] = base
+    moved, gram, old = allocate(n * n), allocate(n * n), allocate(n * n)
+    for i in range(width):
+        for j in range(width):
+            old[i * n + j] = base[i, j]
     multiply_square(old, rotation, n, moved)
-    moved += old
+    for i in range(n * n):
+        moved[i] += old[i]
     accumulate_outer(Rows(moved, 0, n), Rows(moved, 0, n), n, gram)
     multiply_square(moved, gram, n, old)
-    straight = moved * np.float32(1.5) - old * np.float32(0.5)
-    base[:] = straight.reshape(n, n)[:width, :width]
-    tangent[:] = 0.0
+    # Loops, not array expressions: numba takes seconds to compile what these would say about shapes that do not fit.
+    for i in range(width):
+        for j in range(width):
+            base[i, j] = moved[i * n + j] * np.float32(1.5) - old[i * n + j] * np.float32(0.5)
+        for j in range(columns):
+            tangent[i, j] = 0.0

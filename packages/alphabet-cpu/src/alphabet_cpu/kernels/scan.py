@@ -1,112 +1,118 @@
 """The recurrence of a bank's modes over the tokens, forward and backward (Algorithm 1, lines 8 and 14).
 
 A row of states is sixteen real parts, their sixteen imaginary parts, the next sixteen modes' and so on. The states of
-some tokens come after those of the four tokens before them, which lag products still ask for.
+some tokens come after those of the tokens before them, which lag products still ask for.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from alphabet_core.fused import LAGS
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import inlined, kernel
 from alphabet_cpu.kernels.lanes import LANES, load, splat, store
-from alphabet_cpu.kernels.layout import Mask, is_masked
-from alphabet_cpu.kernels.lift import Lifted
-
-HISTORY = max(LAGS)  # rows of earlier states in front of those of some tokens
-assert LAGS == (1, 2, 4)  # `scan_bwd` writes them out
+from alphabet_cpu.kernels.layout import is_masked
 
 
-class BankMasks(NamedTuple):
-    """Which tokens count, and which may enter the bank."""
-
-    valid: Mask
-    gate: Mask
-
-
-class KeptBank(NamedTuple):
-    """What a bank's forward pass keeps for the backward pass: its lift, and its states after four rows of zeros."""
-
-    lifted: Lifted
-    states: Any
+@inlined
+def read_strength(scale, i, gate, token):
+    """The norm's scale of a token, zero where the gate masks it."""
+    return np.float32(0.0) if is_masked(gate, token) else scale[i]
 
 
 @kernel
-def scan(drive, scale, tokens, columns, transition, gate, states):
-    """Write the states of some tokens after the four rows before them, with which `states` (4 + n, columns) begins.
+def scan(holds, drive, scale, tokens, sizes, transition, gate, states):
+    """Write the states of some tokens after the `history` rows before them, with which `states` begins.
 
-    z[t] = transition * z[t-1] + scale[t] * drive[t]; nothing enters where the gate masks a token.
+    z[t] = p[t] * z[t-1] + scale[t] * gain[t] * drive[t]; nothing enters where the gate masks a token. On a regular grid
+    `holds` is None, p the transition, and the gain one.
     """
+    columns, shift = sizes.columns, sizes.history * sizes.columns
     for column in range(0, columns, 2 * LANES):
         p_re, p_im = load(transition, column), load(transition, column + LANES)
-        before = (HISTORY - 1) * columns + column
+        before = shift - columns + column
         z_re, z_im = load(states, before), load(states, before + LANES)
         for i in range(tokens.count):
-            strength = scale[i]
-            if is_masked(gate, tokens.first + i):
-                strength = np.float32(0.0)
-            e = i * columns + column
-            next_re = p_re * z_re + (load(drive, e) * strength - p_im * z_im)
-            z_im = p_re * z_im + (load(drive, e + LANES) * strength + p_im * z_re)
+            strength, e = read_strength(scale, i, gate, tokens.first + i), i * columns + column
+            d_re, d_im = load(drive, e), load(drive, e + LANES)
+            if holds is not None:
+                p_re, p_im = load(holds.transition, e), load(holds.transition, e + LANES)
+                g_re, g_im = load(holds.gain, e), load(holds.gain, e + LANES)
+                d_re, d_im = d_re * g_re - d_im * g_im, d_re * g_im + d_im * g_re
+            next_re = p_re * z_re + (d_re * strength - p_im * z_im)
+            z_im = p_re * z_im + (d_im * strength + p_im * z_re)
             z_re = next_re
-            store(states, e + HISTORY * columns, z_re)
-            store(states, e + HISTORY * columns + LANES, z_im)
+            store(states, e + shift, z_re)
+            store(states, e + shift + LANES, z_im)
 
 
 @kernel
-def scan_bwd(kept, tokens, columns, transition, masks, d_sums, adjoint, moments_only, d_transition):
+def scan_bwd(states, scale, tokens, sizes, transition, gate, behind, adjoint, d_transition):
     """Write the norm's scale times the adjoint states over `adjoint`, and add to the transition's gradient.
 
-    The adjoint states a[t] = dz[t] + conj(transition) a[t+1], zero past the end, are the gradients of what entered the
-    recurrence; they are zero where the gate masks a token. dz comes from the gradients of the bank's moment sums,
-    d_sums (7, modes), and from what `adjoint` (n, columns) holds unless only moments read the states.
+    The adjoint states a[t] = dz[t] + conj(transition) a[t+1] are the gradients of what entered the recurrence; they are
+    zero where the gate masks a token. adjoint (n, columns) holds dz, and behind (columns,) the state a[t+1] behind the
+    last token; afterwards that of the first.
     """
-    states, scale, valid, gate = kept.states, kept.lifted.scale, masks.valid, masks.gate
-    modes, rows, token = columns // 2, tokens.count, tokens.first
+    columns, shift, rows = sizes.columns, sizes.history * sizes.columns, tokens.count
     for column in range(0, columns, 2 * LANES):
         p_re, p_im = load(transition, column), load(transition, column + LANES)
-        g = column // 2
-        energy = load(d_sums, g) * 2.0
-        a_1, b_1 = load(d_sums, g + modes), load(d_sums, g + 2 * modes)
-        a_2, b_2 = load(d_sums, g + 3 * modes), load(d_sums, g + 4 * modes)
-        a_4, b_4 = load(d_sums, g + 5 * modes), load(d_sums, g + 6 * modes)
-        dp_re, dp_im = load(d_transition, column), load(d_transition, column + LANES)
-        next_re = next_im = splat(0.0)
+        next_re, next_im = load(behind, column), load(behind, column + LANES)
+        dp_re = dp_im = splat(0.0)
         for back in range(rows):
             t = rows - 1 - back
             here = t * columns + column
-            o = here + HISTORY * columns
-            # First what does not wait for the adjoint state of the token behind.
-            d_re = d_im = splat(0.0)
-            if not moments_only:
-                d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
-            if not is_masked(valid, token + t):
-                d_re = d_re + energy * load(states, o)
-                d_im = d_im + energy * load(states, o + LANES)
-                for lag in (1, 2, 4):
-                    a = a_1 if lag == 1 else (a_2 if lag == 2 else a_4)
-                    b = b_1 if lag == 1 else (b_2 if lag == 2 else b_4)
-                    # Without a mask the states outside of the sequence are zero, and so is their share.
-                    if not valid.given or (t >= lag and not is_masked(valid, token + t - lag)):
-                        q_re, q_im = load(states, o - lag * columns), load(states, o - lag * columns + LANES)
-                        d_re = d_re + a * q_re - b * q_im
-                        d_im = d_im + a * q_im + b * q_re
-                    if not valid.given or (t + lag < rows and not is_masked(valid, token + t + lag)):
-                        q_re, q_im = load(states, o + lag * columns), load(states, o + lag * columns + LANES)
-                        d_re = d_re + a * q_re + b * q_im
-                        d_im = d_im + a * q_im - b * q_re
-            d_re, d_im = (
+            before = here + shift - columns
+            d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
+            next_re, next_im = (
                 p_re * next_re + (p_im * next_im + d_re), p_re * next_im + (d_im - p_im * next_re),
             )  # fmt: skip
-            q_re, q_im = load(states, o - columns), load(states, o - columns + LANES)
-            dp_re = dp_re + d_re * q_re + d_im * q_im
-            dp_im = dp_im + d_im * q_re - d_re * q_im
-            next_re, next_im = d_re, d_im
-            strength = scale[t]
-            if is_masked(gate, token + t):
-                strength = np.float32(0.0)
-            store(adjoint, here, d_re * strength)
-            store(adjoint, here + LANES, d_im * strength)
-        store(d_transition, column, dp_re)
-        store(d_transition, column + LANES, dp_im)
+            q_re, q_im = load(states, before), load(states, before + LANES)
+            dp_re = dp_re + next_re * q_re + next_im * q_im
+            dp_im = dp_im + next_im * q_re - next_re * q_im
+            strength = read_strength(scale, t, gate, tokens.first + t)
+            store(adjoint, here, next_re * strength)
+            store(adjoint, here + LANES, next_im * strength)
+        store(behind, column, next_re)
+        store(behind, column + LANES, next_im)
+        store(d_transition, column, load(d_transition, column) + dp_re)
+        store(d_transition, column + LANES, load(d_transition, column + LANES) + dp_im)
+
+
+@kernel
+def scan_at_bwd(holds, steps, table, drive, states, scale, tokens, sizes, gate, adjoint, d_transition):
+    """The same over the steps of a whole irregular sequence; `adjoint` becomes the gradient of the drive before gains.
+
+    With u = scale drive, the gradient of a pole is the sum over t of h conj(p[t]) (a[t] conj(z[t-1]) + e[t]
+    conj(shrink)) - conj(shrink p(1) gain[t]) e[t], where e[t] = a[t] conj(u[t]) is that of the relative gain. What is
+    added to d_transition is the gradient of p(1) that gives the pole the same.
+    """
+    columns, shift, rows = sizes.columns, sizes.history * sizes.columns, tokens.count
+    for column in range(0, columns, 2 * LANES):
+        s_re, s_im = load(table.shrink, column), load(table.shrink, column + LANES)
+        a_re = a_im = b_re = b_im = p_re = p_im = next_re = next_im = splat(0.0)
+        for back in range(rows):
+            t = rows - 1 - back
+            here = t * columns + column
+            before = here + shift - columns
+            d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
+            # p is still that of the step behind.
+            next_re, next_im = (
+                p_re * next_re + (p_im * next_im + d_re), p_re * next_im + (d_im - p_im * next_re),
+            )  # fmt: skip
+            p_re, p_im = load(holds.transition, here), load(holds.transition, here + LANES)
+            g_re, g_im = load(holds.gain, here), load(holds.gain, here + LANES)
+            strength, h = read_strength(scale, t, gate, tokens.first + t), steps[tokens.first + t]
+            w_re, w_im = next_re * strength, next_im * strength
+            u_re, u_im = load(drive, here), load(drive, here + LANES)
+            e_re, e_im = w_re * u_re + w_im * u_im, w_im * u_re - w_re * u_im
+            q_re, q_im = load(states, before), load(states, before + LANES)
+            c_re = next_re * q_re + next_im * q_im + (e_re * s_re + e_im * s_im)
+            c_im = next_im * q_re - next_re * q_im + (e_im * s_re - e_re * s_im)
+            a_re = a_re + (c_re * p_re + c_im * p_im) * h
+            a_im = a_im + (c_im * p_re - c_re * p_im) * h
+            b_re, b_im = b_re + (e_re * g_re + e_im * g_im), b_im + (e_im * g_re - e_re * g_im)
+            store(adjoint, here, w_re * g_re + w_im * g_im)
+            store(adjoint, here + LANES, w_im * g_re - w_re * g_im)
+        u_re, u_im = load(table.undo, column), load(table.undo, column + LANES)
+        dp_re = a_re * u_re - a_im * u_im - (b_re * s_re + b_im * s_im)
+        dp_im = a_re * u_im + a_im * u_re - (b_im * s_re - b_re * s_im)
+        store(d_transition, column, load(d_transition, column) + dp_re)
+        store(d_transition, column + LANES, load(d_transition, column + LANES) + dp_im)

@@ -14,10 +14,11 @@ from alphabet_cpu.kernels.layout import Doubles, Floats, Marks, Mask, Sizes, Tok
 from alphabet_cpu.kernels.lift import Lifted, lift, project
 from alphabet_cpu.kernels.moments import condition_sums, correlate, read_head
 from alphabet_cpu.kernels.products import Rows, multiply_rows
-from alphabet_cpu.kernels.scan import HISTORY, scan
+from alphabet_cpu.kernels.scan import scan
 from alphabet_cpu.kernels.synthesis import synthesize
 
 CHUNK = 64  # tokens at a time
+HISTORY = max(LAGS)  # earlier states of either bank
 LEAD = 2 * LIFT_REACH  # rows of earlier tokens with which the windows begin
 BUFFER_ROWS = LEAD + CHUNK + 2 * LIFT_REACH  # earlier tokens, a chunk, eight zeros, and whole groups of eight
 PAST = LEAD + HISTORY  # earlier tokens whose masks are still read
@@ -105,11 +106,11 @@ def advance(before, new, is_end, state):
         clear(window, (LEAD + new) * width, (LEAD + new + LIFT_REACH) * width)
     if count > 0:
         tokens = Tokens(PAST + start - before, start, count)
-        lift(window, LEAD + start - before, tokens, sizes, folded.direct.taps, valid, lifted, False)
+        lift(None, window, LEAD + start - before, tokens, sizes, folded.direct.taps, valid, lifted, False)
         multiply_rows(lifted_rows, folded.direct.drive, drive_rows, count)
         copy(memory.direct, 0, states, 0, history)
-        scan(drive, lifted.scale, tokens, columns, folded.direct.transition, gate, states)
-        correlate(states, tokens, columns, valid, sums[0])
+        scan(None, drive, lifted.scale, tokens, sizes, folded.direct.transition, gate, states)
+        correlate(None, states, tokens, sizes, valid, drive, sums[0])
         copy(states, count * columns, memory.direct, 0, history)
         multiply_rows(Rows(states, history, columns), folded.synthesis, Rows(stream, LEAD * width, width), count)
         synthesize(lifted, tokens, width, folded.through, valid, stream, LEAD)
@@ -120,11 +121,11 @@ def advance(before, new, is_end, state):
         clear(stream, (LEAD + count) * width, (LEAD + count + LIFT_REACH) * width)
     if ready > done:
         tokens = Tokens(PAST + done - before, done, ready - done)
-        lift(stream, LEAD + done - start, tokens, sizes, folded.cascaded.taps, valid, lifted, False)
+        lift(None, stream, LEAD + done - start, tokens, sizes, folded.cascaded.taps, valid, lifted, False)
         multiply_rows(lifted_rows, folded.cascaded.drive, drive_rows, tokens.count)
         copy(memory.cascaded, 0, states, 0, history)
-        scan(drive, lifted.scale, tokens, columns, folded.cascaded.transition, valid, states)
-        correlate(states, tokens, columns, valid, sums[1])
+        scan(None, drive, lifted.scale, tokens, sizes, folded.cascaded.transition, valid, states)
+        correlate(None, states, tokens, sizes, valid, drive, sums[1])
         copy(states, tokens.count * columns, memory.cascaded, 0, history)
     copy(window, new * width, window, 0, LEAD * width)
     copy(stream, count * width, stream, 0, LEAD * width)
