@@ -162,6 +162,39 @@ def test_a_program_that_does_not_end_reaches_the_limit_of_all_steps():
         assert error.value.program == (2, 0, 0)
 
 
+# Matrices of eight rows of 16 bytes, of which every thread stores a word; then the first or last of the four reads all.
+MATRIX = """shl.b32 %r3, %r0, 4;
+mov.b32 %r4, buffer;
+add.s32 %r4, %r4, %r3;
+shl.b32 %r5, %r0, 2;
+and.b32 %r5, %r5, 112;
+and.b32 %r6, %r0, 32;
+mad.lo.s32 %r5, %r6, 16, %r5;
+mov.b32 %r6, buffer;
+add.s32 %r5, %r5, %r6;
+{before}
+stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {{%r0}};
+and.b32 %r7, %r0, 3;
+setp.eq.u32 %p0, %r7, {reader};
+{after}
+@%p0 ld.shared.v4.b32 {{%r8, %r9, %r10, %r11}}, [%r5];
+mul.wide.u32 %d11, %r2, 16;
+add.s64 %d11, %d0, %d11;
+@%p0 st.global.v4.b32 [%d11], {{%r8, %r9, %r10, %r11}};"""
+
+
+@pytest.mark.parametrize("before", ["", "st.shared.v4.b32 [%r4], {%r0, %r0, %r0, %r0};"])
+@pytest.mark.parametrize("after", ["", "bar.sync 0;"])
+@pytest.mark.parametrize("reader", [0, 3])
+def test_a_matrix_is_stored_word_by_word(before, after, reader):
+    text = kernel(MATRIX.format(before=before, after=after, reader=reader), 1, 1024)
+    expected = find_outcome(text, 4, [np.zeros(1024, np.uint32)], together=1)
+    outcome = find_outcome(text, 4, [np.zeros(1024, np.uint32)])
+    assert_same(outcome, expected)
+    assert bool(expected.races) is bool(before or not after)
+    assert outcome.together == (1 if expected.races else 4)
+
+
 SUMS = f"""and.b32 %r3, %r0, 7;
 mul.wide.u32 %d11, %r3, 4;
 add.s64 %d11, %d1, %d11;

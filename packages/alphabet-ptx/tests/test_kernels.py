@@ -88,6 +88,15 @@ def test_transcendental_functions():
         assert np.isposinf(row[~inside]).all()
 
 
+def test_sine_and_cosine_of_large_numbers():
+    compiled = compile_once(kernels.functions_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
+    x = np.logspace(5, 38, 256, dtype=np.float32)
+    out = blank(13, 256)
+    launch(compiled, 1, [x, out, 256])
+    for row, function in ((4, np.sin), (5, np.cos)):
+        assert np.allclose(out[row], function(x.astype(np.float64)), rtol=0, atol=1e-6)
+
+
 def test_libdevice_functions():
     compiled = compile_once(kernels.libdevice_kernel, {**pointers("x out"), "n": "i32"}, {"BLOCK": 256})
     x = normal(256, scale=2)

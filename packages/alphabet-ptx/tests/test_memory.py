@@ -104,3 +104,17 @@ def test_unknown_values_stay_unknown_in_shared_memory():
     run(body, out, shared=4 * THREADS)
     assert (out[:32] == 1).all()
     assert np.isnan(out[32:]).all()
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_an_address_of_32_bits_wraps_around_before_its_memory(space):
+    """Where libdevice reduces large angles, it counts back from behind the end of a table."""
+    out = np.zeros(THREADS, np.int32)
+    table = ".local .align 4 .b8 depot[8];\n" if space == "local" else ""
+    name = {"shared": "buffer", "local": "depot"}[space]
+    body = f"{table}mov.b32 %r1, {name};\nsub.s32 %r1, %r1, 8;\n"
+    body += f"st.{space}.b32 [%r1+12], 77;\nld.{space}.b32 %r2, [%r1+12];"
+    run(f"{body}\n{offset(4)}\nst.global.b32 [%d10], %r2;", out, shared=8)
+    assert (out == 77).all()
+    with pytest.raises(PtxError, match="out of range"):
+        run(body.replace("+12", "+4"), out, shared=8)

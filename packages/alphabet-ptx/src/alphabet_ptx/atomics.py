@@ -93,7 +93,7 @@ def _atomic(instruction: Instruction, block: Block) -> Step:
                 old = np.zeros((block.threads, *found.shape[1:]), found.dtype)
                 old[threads] = found
                 writers[i](old, mask)
-                block.polls.note(block.pc, addresses, old, strong=True)
+                block.polls.note(block.pc, addresses, old, strong=memory is block.memory)
         if word:
             block.memory.check_edges(where, width, threads)
         if memory.name == "global":

@@ -10,6 +10,9 @@ A kernel is not tried if it says itself that its programs communicate: by atomic
 that order memory (volatile, relaxed, acquire, release). Atomics whose results nobody reads are put off to the end of a
 batch (see `deferred`). Kernels that print are not tried either, nor those that use the asynchronous units of sm_90,
 which have one state per block, nor other orders than the usual one.
+
+Of two NaNs that are added or multiplied numpy keeps one or the other, depending on how many numbers it computes at
+once. So results are the same to the byte but for the payload of such a NaN, which PTX leaves open.
 """
 
 import re

@@ -73,7 +73,8 @@ def execute(
     `reachable` are further arrays, which the kernel reaches by addresses that it loads: those that the arrays have in
     the caller's memory (`tensor.data_ptr()`, `array.ctypes.data`).
     `together` is how many programs may run at once where they cannot tell (see `batches`): 1 is the definition, which
-    runs one after another; the default is as many as are fast. Nothing but time depends on it.
+    runs one after another; the default is as many as are fast. Nothing but time depends on it, except which bits a
+    NaN has that was made of two NaNs.
     """
     mode = Mode(order, rounding, seed)
     if together is not None and together < 1:

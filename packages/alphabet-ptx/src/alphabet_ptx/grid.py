@@ -27,6 +27,7 @@ class _Program:
     turns: Iterator[None]
     past: Past | None = None
     found: dict[int, bytes] = field(default_factory=dict)
+    state: bytes = b""
 
     def go_on(self, steps: int) -> bool:
         """Run until the program ends or waits for another; whether it has ended. `steps` were taken before."""
@@ -43,9 +44,10 @@ class _Program:
         return ended
 
     def is_stuck(self) -> bool:
-        """Whether the program has read nothing new since this was asked last."""
-        before, self.found = self.found, dict(self.schedule.block.polls.found)
-        return before == self.found
+        """Whether the program has read nothing new since this was asked last, and nothing else has changed either."""
+        before, block = (self.found, self.state), self.schedule.block
+        self.found, self.state = dict(block.polls.found), block.state()
+        return before == (self.found, self.state)
 
 
 def run_grid(schedule: Schedule, sizes: tuple[int, int, int]) -> None:

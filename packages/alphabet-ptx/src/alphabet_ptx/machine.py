@@ -86,7 +86,7 @@ class Block(Registers):
         self.units: dict[type[Unit], Unit] = {}
         self.mode = USUAL
         self.order = Order()
-        self.polls: Polls = Polls()
+        self.polls = Polls(self.state)
         self.deferred: Deferred | None = None  # if several programs run at once
 
     def launch(
@@ -97,7 +97,7 @@ class Block(Registers):
         self.strict = strict
         self.races = {}
         self.clock = Clock(self.warps, int(np.prod(grid)))
-        self.polls, self.deferred = Polls(), None
+        self.polls, self.deferred = Polls(self.state), None
         for space in self.cells:
             self._watch(space)
 
@@ -107,7 +107,7 @@ class Block(Registers):
         """Prepare for batches of a grid's programs; `shadow` is that of global memory, common to all batches."""
         self._prepare(grid, parameters, mode)
         self.clock, cell = shadow.clock, self.wide_cells["shared"]
-        self.polls = LazyPolls()
+        self.polls = LazyPolls(self.state)
         self.deferred = Deferred(self.memory, self.size)
         self.memory.watch(shadow, self.wide_cells["global"])
         self.shared.watch(ConflictTracker(len(self.shared.bytes) // cell, shadow.clock, private=True), cell)
@@ -190,6 +190,11 @@ class Block(Registers):
             missing &= np.repeat(taking_part, self.size)
         return int(np.argmax(missing)) if missing.any() else None
 
+    def state(self) -> bytes:
+        """The registers of all threads and the memory that is the block's own."""
+        own = (*self.files.values(), self.shared.bytes, self.local.bytes)
+        return b"".join(part.tobytes() for part in own)
+
     def unit(self, kind: type[AnyUnit]) -> AnyUnit:
         """The block's unit of that kind; there is one."""
         if kind not in self.units:
@@ -254,6 +259,8 @@ def narrowest_access(program: Program, space: str, *, whole: bool = False) -> in
         if name in ("ld", "st", "atom", "red") and space in modifiers:
             count = next((int(part[1:]) for part in modifiers if part in ("v2", "v4", "v8")), 1) if whole else 1
             widths.append(size_of(modifiers[-1]) * count)
+        elif name == "stmatrix" and space in modifiers:
+            widths.append(4)  # of each row every thread stores a word
         elif name == "cp" and "tensor" in modifiers and space == "global":
             widths.append(1)  # the size of its elements is not written in the program
         elif name == "cp" and whole and len(instruction.operands) > 2:

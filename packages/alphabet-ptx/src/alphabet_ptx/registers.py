@@ -118,12 +118,16 @@ class Registers(Knowledge):
         base = self.source(operand.base, "s64" if wide else "u32")
         offset = operand.offset
 
+        def add(addresses: Array) -> Array:
+            total = addresses.astype(np.int64) + offset
+            return total if wide or not offset else total & 0xFFFFFFFF  # where it wraps around, as in a GPU
+
         def locate(mask: Mask | None) -> tuple[Array, Array]:
             self.require(names, mask, "an address")
             if mask is None:
-                return self.all_threads, base.astype(np.int64) + offset
+                return self.all_threads, add(base)
             threads = self.active(mask)
-            return threads, base[threads].astype(np.int64) + offset
+            return threads, add(base[threads])
 
         return locate
 
