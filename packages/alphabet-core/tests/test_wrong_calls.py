@@ -8,7 +8,6 @@ from alphabet_core import (
     RECIPES,
     Alphabet,
     AlphabetConfig,
-    AlphabetError,
     Examples,
     Recipe,
     StreamingAlphabet,
@@ -41,6 +40,8 @@ from alphabet_testing.wrong_values import (
     NO_TENSORS,
     NO_TENSORS_NOR_NONE,
     VALUES,
+    assert_refused,
+    list_cases,
     without,
 )
 
@@ -155,17 +156,8 @@ CALLS = [
     ("fields", {"None": None, "a list": [1, 2], "text": "{}"}, AlphabetConfig.from_dict),
     ("variant", {"None": None, "a list": ["full"], "text": "none"}, AlphabetConfig.variant),
 ]  # fmt: skip
-CASES = [
-    pytest.param(argument, call, value, id=f"{number}-{argument}-{name}")
-    for number, (argument, values, call) in enumerate(CALLS)
-    for name, value in values.items()
-]
 
 
-@pytest.mark.parametrize(("argument", "call", "value"), CASES)
+@pytest.mark.parametrize(("argument", "call", "value"), list_cases(CALLS))
 def test_a_wrong_call_is_refused_in_one_sentence(argument, call, value):
-    with pytest.raises(AlphabetError) as refused:
-        call(value)
-    message = str(refused.value)
-    assert argument in message
-    assert "\n" not in message
+    assert_refused(argument, call, value)

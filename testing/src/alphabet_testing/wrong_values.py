@@ -1,9 +1,15 @@
 """Values that are wrong for an argument of some kind, by what they are: tables of wrong calls are made of them."""
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
+from alphabet_core import AlphabetError
+
+Call = Callable[[Any], object]
 
 VALUES = torch.linspace(-1, 1, 96).view(4, 12, 2)
 NO_TENSORS = {
@@ -45,3 +51,20 @@ NO_SWITCHES = {"text": "no", "0": 0, "1": 1, "a tensor": torch.tensor(True)}
 def without(values: dict[str, object], *names: str) -> dict[str, object]:
     """The same values but for these, which are fine somewhere."""
     return {name: value for name, value in values.items() if name not in names}
+
+
+def list_cases(calls: Iterable[tuple[str, dict[str, object], Call]]) -> list[Any]:
+    """One parameter set (argument, call, value) for every wrong value of every call of a table."""
+    return [
+        pytest.param(argument, call, value, id=f"{number}-{argument}-{name}")
+        for number, (argument, values, call) in enumerate(calls)
+        for name, value in values.items()
+    ]
+
+
+def assert_refused(argument: str, call: Call, value: object) -> None:
+    """Assert that the call is refused with one sentence that names the argument."""
+    with pytest.raises(AlphabetError) as refused:
+        call(value)
+    assert argument in str(refused.value)
+    assert "\n" not in str(refused.value)
