@@ -2,7 +2,17 @@ import copy
 
 import pytest
 import torch
-from alphabet_core import SCANS, VARIANTS, Alphabet, AlphabetConfig, AlphabetError, scan_sequential, value_checks
+from alphabet_core import (
+    SCANS,
+    VARIANTS,
+    Alphabet,
+    AlphabetConfig,
+    AlphabetError,
+    attribute,
+    logit_bound,
+    scan_sequential,
+    value_checks,
+)
 from alphabet_core.definition import describe_by_definition, logits_by_definition
 from alphabet_testing.gradients import assert_gradients_are_derivatives
 from alphabet_testing.models import build_model
@@ -232,3 +242,37 @@ def test_what_is_no_configuration_or_scan_is_refused():
         Alphabet({"channels": 2})
     with pytest.raises(AlphabetError, match="SCANS"):
         Alphabet(AlphabetConfig(channels=2, width=8, modes=3, outputs=3), scan="sequential")
+
+
+def test_a_head_may_have_no_bias():
+    model, (values, _) = build_model("full"), draw("plain")
+    with torch.no_grad():
+        expected = model(values) - model.head.bias
+        model.head.bias = None
+        torch.testing.assert_close(model(values), expected, rtol=0, atol=1e-12)
+        descriptor = model.describe(values)
+        found = attribute(model, descriptor, descriptor.mean(dim=0))
+    best, second = model(values).topk(2, dim=1).values.unbind(1)
+    torch.testing.assert_close(found.margin, best - second, rtol=0, atol=1e-12)
+    assert logit_bound(model) >= float(expected.norm(dim=1).max())
+
+
+def lazily_negated(tensor):
+    """The same numbers as a view whose sign torch has yet to apply."""
+    view = torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
+    assert view.is_neg()
+    return view
+
+
+def test_values_and_steps_that_are_lazily_negated_are_what_they_are():
+    model, (values, given) = build_model("full"), draw("steps")
+    expected = model(values, **given)
+    assert torch.equal(model(lazily_negated(values), time_delta=lazily_negated(given["time_delta"])), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_message_on_steps_of_another_dtype_names_each_dtype_once(dtype):
+    model, (values, _) = build_model("full").to(dtype), draw("plain", dtype=dtype)
+    wanted = "torch.float64" if dtype == torch.float64 else "torch.float32 or torch.float64"
+    with pytest.raises(AlphabetError, match=f"time_delta must be {wanted}; got torch.float16"):
+        model(values, time_delta=torch.ones(values.shape[:2], dtype=torch.float16))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 from alphabet_core.pairs import from_complex, multiply, to_complex
-from alphabet_core.scan import SCANS, Scan, tabulate_powers
+from alphabet_core.scan import SCANS, Scan, scan_sequential, tabulate_powers
 from torch import Tensor
 
 from alphabet_baselines.adjoint import is_compiled
@@ -14,6 +14,8 @@ from alphabet_baselines.fft import padded_length
 def scan_fft(transition: Tensor, drive: Tensor, initial: Tensor | None = None) -> Tensor:
     """The states of `alphabet_core.scan` by convolving the drive with the powers of a static transition (2M,)."""
     length = drive.shape[1]
+    if length == 1:  # no power but the first, which is one: the transition has a gradient of zero and not None
+        return scan_sequential(transition, drive, initial)
     drive = drive_from(transition, drive, initial)
     powers = to_complex(tabulate_powers(transition, length).to(drive.dtype))  # (T, M)
     size = padded_length(length)

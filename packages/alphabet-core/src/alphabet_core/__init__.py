@@ -1,7 +1,8 @@
 """alphabet-core: the reference ALPHABET, complete and exact.
 
 model       Alphabet: Algorithm 1, top to bottom        config       AlphabetConfig and the structural variants
-sequence    the input contract and its errors           grid         tokens or clock: where taps and lags look
+sequence    the input contract and its errors           arguments    what other arguments must be
+grid        tokens or clock: where taps and lags look
 lift, norm, frame, poles, scan, moments, head           the steps that model.py names, one room each
 pairs       complex numbers as pairs of reals           streaming    StreamingAlphabet: token by token
 attribution margins as exact sums over poles            plots        pictures of poles and predictions

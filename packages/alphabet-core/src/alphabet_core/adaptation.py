@@ -10,10 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from alphabet_core.arguments import require_number, require_seed
 from alphabet_core.errors import AlphabetError
 from alphabet_core.grid import Grid, make_grid
 from alphabet_core.lift import Lift
-from alphabet_core.model import Alphabet
+from alphabet_core.model import Alphabet, require_alphabet
 from alphabet_core.sequence import Sequence, check_lengths, read_sequence
 
 SERIES = 8  # so many series are looked at, or all where there are fewer
@@ -33,7 +34,7 @@ def adapt(
     valid: Tensor | None = None,
 ) -> None:
     """Draw the projection and the lifts of a fresh model anew, fitted to a few training series (N, T, C), in place."""
-    _require_alphabet(model)
+    require_alphabet(model)
     examples = _choose(model, values, seed, time_delta=time_delta, observed=observed, valid=valid)
     model.project.weight.copy_(_normal(model.project.weight, model.config.channels**-0.5, examples.draw))
     _adapt_banks(model, examples, SHARPNESS)
@@ -55,8 +56,17 @@ def adapt_lifts(
     Filters are drawn at random; then each is scaled to a deviation drawn from `sharpness` over those series, and its
     bias is minus a random quantile of what it gives, so that some feature switches at every level of the signal.
     """
-    _require_alphabet(model)
+    require_alphabet(model)
+    _check_sharpness(sharpness)
     _adapt_banks(model, _choose(model, values, seed, time_delta=time_delta, observed=observed, valid=valid), sharpness)
+
+
+def _check_sharpness(sharpness: tuple[float, float]) -> None:
+    if not isinstance(sharpness, tuple | list) or len(sharpness) != 2:
+        raise AlphabetError(f"sharpness must be a pair (least, most), such as {SHARPNESS}; got {sharpness!r}")
+    low, high = (require_number(f"sharpness[{place}]", number) for place, number in enumerate(sharpness))
+    if low > high:
+        raise AlphabetError(f"sharpness must rise from the least to the most; got {sharpness!r}")
 
 
 class _Chosen(NamedTuple):
@@ -70,7 +80,7 @@ class _Chosen(NamedTuple):
 def _choose(model: Alphabet, values: Tensor, seed: int, **named: Tensor | None) -> _Chosen:
     given = {name: tensor for name, tensor in named.items() if tensor is not None}
     check_lengths(values, **given)
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(require_seed(seed))
     chosen = torch.randperm(len(values), generator=draw)[:SERIES].to(values.device)
     side_inputs = {name: tensor[chosen] for name, tensor in given.items()}
     sequence = read_sequence(values[chosen], channels=model.config.channels, like=model.project.weight, **side_inputs)
@@ -92,11 +102,6 @@ def _adapt_banks(model: Alphabet, chosen: _Chosen, sharpness: tuple[float, float
         states = direct.transport(normed @ frame, sequence.available, grid, model.scan)
         stream = model.synthesis(lifted, states @ frame.mT, normed)
     _adapt_lift(model.cascaded.lift, keep(stream), chosen, sharpness)
-
-
-def _require_alphabet(model: Alphabet) -> None:
-    if not isinstance(model, Alphabet):
-        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
 
 
 def _adapt_lift(lift: Lift, features: Tensor, chosen: _Chosen, sharpness: tuple[float, float]) -> None:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from alphabet_core.arguments import describe, require_count, require_tensor
 from alphabet_core.bounds import affine_head
 from alphabet_core.errors import AlphabetError
-from alphabet_core.model import Alphabet
+from alphabet_core.model import Alphabet, require_alphabet
 from alphabet_core.sequence import check_indices, check_lengths
 
 
@@ -52,7 +53,8 @@ def attribute(
     """
     head = affine_head(model)
     _check_center(descriptor, center)
-    weight, bias = head.weight.double(), head.bias.double()
+    weight = head.weight.double()
+    bias = weight.new_zeros(len(weight)) if head.bias is None else head.bias.double()
     outputs = weight.shape[0]
     logits = torch.nn.functional.linear(descriptor.flatten(1).double(), weight, bias)
     for name, indices in (("winner", winner), ("runner_up", runner_up)):
@@ -78,6 +80,8 @@ def attribute(
 @torch.no_grad()
 def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, **side_inputs: Tensor | None) -> Tensor:
     """The mean descriptor (banks, M, coordinates) of a set of sequences, from which contributions are measured."""
+    require_alphabet(model)
+    require_count("batch_size", batch_size)
     present = {name: tensor for name, tensor in side_inputs.items() if tensor is not None}
     check_lengths(values, **present)
     if len(values) == 0:
@@ -92,6 +96,8 @@ def mean_descriptor(model: Alphabet, values: Tensor, *, batch_size: int = 256, *
 
 def rank_poles(attribution: Attribution) -> Tensor:
     """All poles as rows (bank, mode), (banks * M, 2), by falling mean absolute contribution; ties keep their order."""
+    if not isinstance(attribution, Attribution):
+        raise AlphabetError(f"attribution must be what attribute(...) returns; got {describe(attribution)}")
     score = attribution.contributions.abs().mean(dim=0)  # (banks, M)
     order = score.flatten().argsort(descending=True, stable=True)
     return torch.stack((order // score.shape[1], order % score.shape[1]), dim=1)
@@ -99,9 +105,12 @@ def rank_poles(attribution: Attribution) -> Tensor:
 
 def pole_mask(model: Alphabet, poles: Tensor) -> Tensor:
     """The mask (banks, M) that is True at the listed rows (bank, mode), such as the first eight of a ranking."""
-    shape = (model.config.banks, model.config.modes)
-    if poles.ndim != 2 or poles.shape[1] != 2:
-        raise AlphabetError(f"poles must be rows of (bank, mode), shape (n, 2); got {tuple(poles.shape)}")
+    config = require_alphabet(model).config
+    shape = (config.banks, config.modes)
+    require_tensor("poles", poles)
+    if poles.ndim != 2 or poles.shape[1] != 2 or poles.dtype != torch.int64:
+        found = f"{poles.dtype} {tuple(poles.shape)}"
+        raise AlphabetError(f"poles must be int64 rows of (bank, mode), shape (n, 2); got {found}")
     limits = torch.tensor(shape, device=poles.device)
     if bool(((poles < 0) | (poles >= limits)).any()):
         raise AlphabetError(f"poles must lie in {shape[0]} banks of {shape[1]} modes; got {poles.tolist()}")
@@ -125,6 +134,8 @@ def retain(descriptor: Tensor, center: Tensor, poles: Tensor) -> Tensor:
 
 
 def _check_center(descriptor: Tensor, center: Tensor) -> None:
+    require_tensor("descriptor", descriptor)
+    require_tensor("center", center)
     if descriptor.ndim != 4 or center.shape != descriptor.shape[1:]:
         raise AlphabetError(
             "descriptor must be (batch, banks, modes, coordinates) and center its mean over the batch axis; "
@@ -133,6 +144,7 @@ def _check_center(descriptor: Tensor, center: Tensor) -> None:
 
 
 def _check_mask(center: Tensor, poles: Tensor) -> None:
+    require_tensor("poles", poles)
     if poles.dtype != torch.bool or poles.shape != center.shape[:2]:
         raise AlphabetError(
             f"poles must be a boolean mask of shape {tuple(center.shape[:2])}; got {poles.dtype} {tuple(poles.shape)}"

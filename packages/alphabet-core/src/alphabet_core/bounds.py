@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alphabet_core.errors import AlphabetError
 from alphabet_core.head import AffineHead
-from alphabet_core.model import Alphabet, Bank
+from alphabet_core.model import Alphabet, Bank, require_alphabet
 from alphabet_core.poles import SMALL_STEP
 
 SHORT_STEP_SLACK = SMALL_STEP / -math.expm1(-SMALL_STEP)
@@ -43,7 +43,7 @@ def state_bound(
 def descriptor_bound(model: Alphabet) -> float:
     """An upper bound on the Euclidean norm of any descriptor of this model: the paper's C_g."""
     total = 0.0
-    for bank in model.banks():
+    for bank in require_alphabet(model).banks():
         modal = state_bound(bank.poles.decay.detach(), drive_bound(bank))  # (M,)
         total += float(modal.square().log1p().square().sum())
     return math.sqrt((1 + len(model.config.lags)) * total)
@@ -52,17 +52,18 @@ def descriptor_bound(model: Alphabet) -> float:
 def logit_bound(model: Alphabet) -> float:
     """An upper bound on the norm of any logit vector of this model: ||W|| C_g + ||b||."""
     head = affine_head(model)
-    weight, bias = head.weight.detach().double(), head.bias.detach().double()
-    return float(torch.linalg.matrix_norm(weight, ord=2)) * descriptor_bound(model) + float(bias.norm())
+    offset = 0.0 if head.bias is None else float(head.bias.detach().double().norm())
+    return float(torch.linalg.matrix_norm(head.weight.detach().double(), ord=2)) * descriptor_bound(model) + offset
 
 
 def stream_bound(model: Alphabet, lifted: float, *, elapsed: float = math.inf) -> float:
     """An upper bound on the synthesized stream, H + max|scale| (B + max|feedthrough| kappa), for ||H0|| <= `lifted`."""
-    if model.synthesis is None:
+    synthesis = require_alphabet(model).synthesis
+    if synthesis is None:
         return lifted
     drive = drive_bound(model.direct)
     state = float(state_bound(model.direct.poles.decay.detach().min(), drive, elapsed=elapsed))
-    scale, feedthrough = (float(p.detach().abs().max()) for p in (model.synthesis.scale, model.synthesis.feedthrough))
+    scale, feedthrough = (float(p.detach().abs().max()) for p in (synthesis.scale, synthesis.feedthrough))
     return lifted + scale * (state + feedthrough * drive)
 
 
@@ -78,9 +79,10 @@ def perturbation_bound(sizes: list[float], changes: list[float], lags: int = 3) 
 
 def affine_head(model: Alphabet) -> AffineHead:
     """The model's affine head, or an error that says why an energy-only model has none."""
-    if not isinstance(model.head, AffineHead):
+    head = require_alphabet(model).head
+    if not isinstance(head, AffineHead):
         raise AlphabetError(
             "model has energy_hidden set: its head is an MLP, for which no exact per-pole split or logit bound exists; "
             "use a configuration with energy_hidden=None"
         )
-    return model.head
+    return head

@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Self
 
+from alphabet_core.arguments import require_count
 from alphabet_core.errors import AlphabetError
 
 # Each structural variant of the paper's ablation is a few fields of the same configuration.
@@ -40,19 +41,19 @@ class AlphabetConfig:
 
     def __post_init__(self) -> None:
         for name in ("channels", "width", "modes", "outputs"):
-            _require_positive(name, getattr(self, name))
+            require_count(name, getattr(self, name))
         if not isinstance(self.lags, tuple | list) or len(self.lags) == 0:
             raise AlphabetError(f"lags must be a non-empty tuple of token lags, such as (1, 2, 4); got {self.lags!r}")
         object.__setattr__(self, "lags", tuple(self.lags))
         for position, lag in enumerate(self.lags):
-            _require_positive(f"lags[{position}]", lag)
+            require_count(f"lags[{position}]", lag)
         if len(set(self.lags)) != len(self.lags):
             raise AlphabetError(f"lags must be distinct; got {self.lags}")
         for name in ("cascaded", "synthesis", "trainable_poles"):
             if not isinstance(getattr(self, name), bool):
                 raise AlphabetError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.energy_hidden is not None:
-            _require_positive("energy_hidden", self.energy_hidden)
+            require_count("energy_hidden", self.energy_hidden)
         if 2 * self.modes > self.width:
             raise AlphabetError(
                 f"modes={self.modes} needs a frame of 2 * modes = {2 * self.modes} orthonormal columns, but "
@@ -68,7 +69,7 @@ class AlphabetConfig:
     @classmethod
     def variant(cls, name: str, /, **sizes: Any) -> Self:
         """The configuration of a structural variant, one of `VARIANTS`, at the given sizes."""
-        if name not in VARIANTS:
+        if not isinstance(name, str) or name not in VARIANTS:
             raise AlphabetError(f"variant must be one of {', '.join(VARIANTS)}; got {name!r}")
         return cls(**{**VARIANTS[name], **sizes})
 
@@ -89,14 +90,11 @@ class AlphabetConfig:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """The configuration that `to_dict` wrote."""
+        if not isinstance(fields, dict):
+            raise AlphabetError(f"fields must be a dictionary, as to_dict returns; got {type(fields).__name__}")
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := sorted(set(fields) - known):
             raise AlphabetError(f"unknown configuration fields {unknown}; expected a subset of {sorted(known)}")
         if missing := sorted({"channels", "width", "modes", "outputs"} - set(fields)):
             raise AlphabetError(f"configuration fields {missing} are missing; a configuration needs all four sizes")
         return cls(**fields)
-
-
-def _require_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise AlphabetError(f"{name} must be a positive integer; got {value!r}")

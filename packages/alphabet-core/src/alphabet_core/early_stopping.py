@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from alphabet_core.arguments import describe, require_callable, require_count, require_seed
 from alphabet_core.errors import AlphabetError
 from alphabet_core.examples import Examples
-from alphabet_core.training import TrainingStep, shuffled_epoch
+from alphabet_core.training import TrainingStep, require_step, shuffled_epoch
 
 Predict = Callable[..., Tensor]
 PREDICTION_BATCH = 256
@@ -60,15 +61,17 @@ def fit_validated(
     `DivergedError` is raised. `predict` computes the model's outputs in its place, such as a fused runtime of the same
     model; `on_epoch(epoch, train loss, validation loss)` reports.
     """
-    for name, count in (("epochs", epochs), ("patience", patience)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise AlphabetError(f"{name} must be a positive integer; got {count!r}")
+    require_step(step)
+    require_count("epochs", epochs)
+    require_count("patience", patience)
+    if on_epoch is not None:
+        require_callable("on_epoch", on_epoch)
     for name, examples in (("train", train), ("validation", validation)):
         if not isinstance(examples, Examples) or len(examples) == 0:
             raise AlphabetError(f"{name} must be Examples with at least one sequence; got {_describe(examples)}")
     predict = predict or step.model
     _check_targets(step, predict, validation)
-    order = torch.Generator().manual_seed(seed)
+    order = torch.Generator().manual_seed(require_seed(seed))
     losses: list[float] = []
     validated: list[float] = []
     best, checkpoint = 0, None
@@ -112,6 +115,9 @@ def _check_targets(step: TrainingStep, predict: Predict, examples: Examples) -> 
 @torch.no_grad()
 def predict_examples(predict: Predict, examples: Examples) -> Tensor:
     """The outputs (N, K) of examples, computed in parts so that memory stays bounded."""
+    require_callable("predict", predict)
+    if not isinstance(examples, Examples):
+        raise AlphabetError(f"examples must be Examples; got {describe(examples)}")
     starts = range(0, len(examples), PREDICTION_BATCH)
     parts = [examples.take(slice(start, start + PREDICTION_BATCH)) for start in starts]
     return torch.cat([predict(part.values, **part.side_inputs()) for part in parts])

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
+from alphabet_core.arguments import require_folder, require_path
 from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame
-from alphabet_core.model import Alphabet
+from alphabet_core.model import Alphabet, require_alphabet
 from alphabet_core.scan import EXPORT_LENGTH, scan_chunked
 
 
 def freeze(model: Alphabet) -> Alphabet:
     """An independent copy for inference, in evaluation mode: frames are stored as matrices and nothing trains."""
-    frozen = copy.deepcopy(model)
+    frozen = copy.deepcopy(require_alphabet(model))
     for bank in frozen.banks():
         bank.frame = FixedFrame(bank.frame())
     return frozen.requires_grad_(False).eval()
@@ -33,6 +34,9 @@ def export_program(model: Alphabet) -> ExportedProgram:
 
 def export_onnx(model: Alphabet, path: str | Path) -> Path:
     """Write the frozen model as one ONNX file and return its path; input `values`, output `logits`, dynamic sizes."""
+    target = require_path(path)
+    require_folder(target)
+    require_alphabet(model)
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch.onnx needs it and would only say so deep inside)
@@ -51,7 +55,6 @@ def export_onnx(model: Alphabet, path: str | Path) -> Path:
     assert program is not None  # only the legacy exporter returns None
     proto = program.model_proto
     _strip_debug_records(proto)
-    target = Path(path)
     onnx.save_model(proto, str(target))
     return target
 

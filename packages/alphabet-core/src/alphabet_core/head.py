@@ -17,7 +17,8 @@ class AffineHead(nn.Linear):
         super().__init__(config.banks * config.modes * config.coordinates, config.outputs)
 
     def forward(self, descriptor: Tensor) -> Tensor:  # (B, banks, M, coordinates) -> (B, K)
-        logits = F.linear(descriptor.flatten(1).double(), self.weight.double(), self.bias.double())
+        bias = None if self.bias is None else self.bias.double()  # `head.bias = None` is torch's way to have none
+        logits = F.linear(descriptor.flatten(1).double(), self.weight.double(), bias)
         return logits.to(descriptor.dtype)
 
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from alphabet_core.arguments import describe
 from alphabet_core.config import AlphabetConfig
 from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
@@ -102,6 +103,13 @@ class Alphabet(nn.Module):
         for bank in self.banks():
             if isinstance(bank.frame, Frame):
                 bank.frame.rebase()
+
+
+def require_alphabet(model: object) -> Alphabet:
+    """The model itself, after checking that it is an `Alphabet`."""
+    if not isinstance(model, Alphabet):
+        raise AlphabetError(f"model must be an Alphabet; got {describe(model)}")
+    return model
 
 
 class Bank(nn.Module):

@@ -47,6 +47,8 @@ def scan_associative(
     transition: Tensor, drive: Tensor, initial: Tensor | None = None, *, product: Product = multiply
 ) -> Tensor:
     """The same states by doubling: after level k each token holds the recurrence over its last 2**k tokens."""
+    if drive.shape[1] == 1:  # no level would read the transition, whose gradient is zero and not None
+        return scan_sequential(transition, drive, initial, product=product)
     states = drive if initial is None else _inject_initial(transition, drive, initial, product)
     return _doubling(transition, states, math.ceil(math.log2(max(1, drive.shape[1]))), product)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from alphabet_core.arguments import require_tensor
 from alphabet_core.errors import AlphabetError
 
 # None where nobody has said anything: then values are checked.
@@ -26,6 +27,8 @@ def value_checks(enabled: bool | None) -> Iterator[None]:
     On a GPU a check waits for the device, so a fused runtime replays with None: it checks for callers who asked for it.
     Holds for the thread (or task) that enters the block; threads started inside it check again.
     """
+    if enabled is not None and not isinstance(enabled, bool):
+        raise AlphabetError(f"enabled must be True, False or None; got {enabled!r}")
     token = _checks_wanted.set(bool(_checks_wanted.get()) if enabled is None else enabled)
     try:
         yield
@@ -64,6 +67,10 @@ def read_sequence(
 ) -> Sequence:
     """The batch, checked against the contract and masked; `like` is a parameter with the dtype and device to share."""
     _check_structure(values, channels, like, time_delta, observed, valid)
+    if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
+        # A view of a conjugate's imaginary part: whoever reads its memory would miss the sign.
+        values = values.resolve_neg()
+        time_delta = None if time_delta is None else time_delta.resolve_neg()
     if values_checked():
         _check_masks(observed, valid)
     else:
@@ -113,7 +120,7 @@ def _check_structure(
     observed: Tensor | None,
     valid: Tensor | None,
 ) -> None:
-    _require_tensor("values", values)
+    require_tensor("values", values)
     if values.ndim != 3:
         raise AlphabetError(f"values must have shape (batch, time, channels={channels}); got {_shape(values)}")
     batch, length, found = values.shape
@@ -141,13 +148,14 @@ def _check_structure(
     _check_side_input("observed", observed, values, [(batch, length, channels), (batch, length)])
     _check_side_input("valid", valid, values, [(batch, length)])
     if time_delta is not None and time_delta.dtype not in (values.dtype, torch.float64):
-        raise AlphabetError(f"time_delta must be {values.dtype} or torch.float64; got {time_delta.dtype}")
+        wanted = " or ".join(map(str, dict.fromkeys((values.dtype, torch.float64))))
+        raise AlphabetError(f"time_delta must be {wanted}; got {time_delta.dtype}")
 
 
 def _check_side_input(name: str, tensor: Tensor | None, values: Tensor, shapes: list[tuple[int, ...]]) -> None:
     if tensor is None:
         return
-    _require_tensor(name, tensor)
+    require_tensor(name, tensor)
     if not any(tensor.ndim == len(shape) and tuple(tensor.shape) == shape for shape in shapes):
         expected = " or ".join(str(tuple(int(size) for size in shape)) for shape in shapes)
         raise AlphabetError(f"{name} must have shape {expected} to match values {_shape(values)}; got {_shape(tensor)}")
@@ -187,7 +195,7 @@ def _check_values(values: Tensor, readable: Tensor | None, time_delta: Tensor | 
 def check_lengths(values: Tensor, **side_inputs: Tensor) -> None:
     """Raise unless every side input is a tensor with one row per sequence of values; else rows would be mispaired."""
     for name, tensor in {"values": values, **side_inputs}.items():
-        _require_tensor(name, tensor)
+        require_tensor(name, tensor)
         if tensor.ndim == 0 or tensor.shape[0] != values.shape[0]:
             raise AlphabetError(
                 f"{name} must have one row per sequence, {values.shape[0]} as values has; got {_shape(tensor)}"
@@ -196,7 +204,7 @@ def check_lengths(values: Tensor, **side_inputs: Tensor) -> None:
 
 def check_indices(name: str, indices: Tensor, batch: int, classes: int) -> None:
     """Raise unless `indices` are int64 class indices (batch,) in 0 ... classes - 1, naming the first that is not."""
-    _require_tensor(name, indices)
+    require_tensor(name, indices)
     if indices.dtype != torch.int64 or tuple(indices.shape) != (batch,):
         raise AlphabetError(f"{name} must be int64 of shape ({batch},); got {indices.dtype} {_shape(indices)}")
     bad = (indices < 0) | (indices >= classes)
@@ -222,12 +230,6 @@ def _first(bad: Tensor, tensor: Tensor) -> str:
     index = tuple(int(i) for i in bad.nonzero()[0])
     place = ", ".join(f"{axis} {i}" for axis, i in zip(("batch", "token", "channel"), index, strict=False))
     return f"{tensor[index].item()} at {place}"
-
-
-def _require_tensor(name: str, value: object) -> None:
-    if not isinstance(value, Tensor):
-        remedy = ": convert it with torch.as_tensor" if hasattr(value, "__array__") else ""
-        raise AlphabetError(f"{name} must be a torch.Tensor; got {type(value).__name__}{remedy}")
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:

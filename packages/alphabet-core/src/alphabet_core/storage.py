@@ -11,10 +11,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from alphabet_core.arguments import require_folder, require_path
 from alphabet_core.config import AlphabetConfig
 from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame
-from alphabet_core.model import Alphabet
+from alphabet_core.model import Alphabet, require_alphabet
 
 FORMAT = "alphabet-core/1"
 # What a model can be trained and run in; half precision and complex numbers it cannot.
@@ -24,7 +25,8 @@ SIZES = ("channels", "width", "modes", "outputs", "energy_hidden")
 
 def save(model: Alphabet, path: str | Path) -> Path:
     """Write the model to `path` and return that path; all or nothing: a crash leaves an older file as it was."""
-    if any(isinstance(bank.frame, FixedFrame) for bank in model.banks()):
+    target = require_path(path)
+    if any(isinstance(bank.frame, FixedFrame) for bank in require_alphabet(model).banks()):
         raise AlphabetError("model is a frozen copy, whose frames cannot train again; save the model it was made from")
     config = json.dumps(model.config.to_dict(), sort_keys=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
@@ -32,9 +34,7 @@ def save(model: Alphabet, path: str | Path) -> Path:
         if problem := _find_problem(tensor):
             raise AlphabetError(f"model: {name} {problem}, which could not be loaded again; it is not saved")
     metadata = {"format": FORMAT, "config": config, "sha256": _digest(config, tensors)}
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise AlphabetError(f"path: the folder {target.parent} does not exist; create it first")
+    require_folder(target)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         safetensors.torch.save_file(tensors, partial, metadata=metadata)
@@ -48,7 +48,7 @@ def save(model: Alphabet, path: str | Path) -> Path:
 
 def load(path: str | Path) -> Alphabet:
     """The model that `save` wrote, on the CPU, in evaluation mode; refuses a file whose hash does not match."""
-    source = Path(path)
+    source = require_path(path)
     if not source.is_file():
         raise AlphabetError(f"path: no file at {source}; expected one that alphabet_core.save wrote")
     metadata, tensors = _read(source)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from alphabet_core.arguments import require_count, require_tensor
 from alphabet_core.errors import AlphabetError
 from alphabet_core.export import freeze
 from alphabet_core.grid import LIFT_REACH, convolve_valid, lagged_tokens
@@ -43,8 +44,8 @@ def count_tokens(state: dict[str, Tensor], names: set[str]) -> int:
     if not isinstance(state, dict) or set(state) != wanted:
         found = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
         raise AlphabetError(f"state must have the entries {sorted(wanted)}; got {found}")
-    if odd := [name for name, tensor in state.items() if not isinstance(tensor, Tensor)]:
-        raise AlphabetError(f"state[{odd[0]!r}] must be a torch.Tensor; got {type(state[odd[0]]).__name__}")
+    for name, tensor in state.items():
+        require_tensor(f"state[{name!r}]", tensor)
     tokens = state["tokens"]
     if tokens.shape != () or tokens.dtype != torch.int64 or tokens < 0:
         raise AlphabetError(f"state['tokens'] must be a count, one int64 of at least 0; got {tokens}")
@@ -99,12 +100,8 @@ class StreamingAlphabet:
     """
 
     def __init__(self, model: Alphabet, *, batch: int = 1) -> None:
-        if not isinstance(model, Alphabet):
-            raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-        if batch < 1:
-            raise AlphabetError(f"batch must be a positive number of parallel streams; got {batch}")
         self.model = freeze(model)
-        self.batch = batch
+        self.batch = require_count("batch", batch)
         self._identity = identify_model(self.model)
         weight = self.model.project.weight
         one = torch.ones((), dtype=weight.dtype, device=weight.device)

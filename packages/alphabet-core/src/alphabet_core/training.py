@@ -7,6 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from alphabet_core.arguments import (
+    describe,
+    require_callable,
+    require_count,
+    require_number,
+    require_seed,
+    require_tensor,
+)
 from alphabet_core.errors import AlphabetError
 from alphabet_core.examples import Examples
 from alphabet_core.sequence import check_indices, check_lengths, check_target_values, values_checked
@@ -22,11 +30,10 @@ class Recipe:
     batch_size: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip_norm", "batch_size"):
-            if not getattr(self, name) > 0:
-                raise AlphabetError(f"{name} must be positive; got {getattr(self, name)!r}")
-        if not self.weight_decay >= 0:
-            raise AlphabetError(f"weight_decay must not be negative; got {self.weight_decay!r}")
+        require_number("learning_rate", self.learning_rate)
+        require_number("clip_norm", self.clip_norm, infinite=True)  # which clips nothing
+        require_number("weight_decay", self.weight_decay, zero=True)
+        require_count("batch_size", self.batch_size)
 
 
 RECIPES = {"A": Recipe(1e-3, 0.5), "B": Recipe(3e-3, 1.0), "C": Recipe(1e-2, 2.0)}
@@ -57,10 +64,12 @@ class TrainingStep:
     ) -> None:
         if not isinstance(recipe, Recipe):
             raise AlphabetError(f"recipe must be a Recipe, such as RECIPES['B']; got {recipe!r}")
-        if loss not in LOSSES:
+        if not isinstance(model, nn.Module):
+            raise AlphabetError(f"model must be a torch.nn.Module; got {describe(model)}")
+        if not isinstance(loss, str) or loss not in LOSSES:
             raise AlphabetError(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}")
-        if microbatch is not None and microbatch < 1:
-            raise AlphabetError(f"microbatch must be a positive size or None; got {microbatch}")
+        if microbatch is not None:
+            require_count("microbatch", microbatch)
         self.model = model
         self.recipe = recipe
         self.loss = loss
@@ -118,6 +127,7 @@ class TrainingStep:
 
     def accumulate(self, values: Tensor, targets: Tensor, share: float, **side_inputs: Tensor) -> Tensor:
         """Add `share` times the gradients of the mean loss to the parameters'; return `share` times the loss."""
+        require_number("share", share, zero=True)  # which an empty batch has
         loss = self.measure(self.predict(values, **side_inputs), targets) * share
         loss.backward()
         return loss.detach()
@@ -134,6 +144,7 @@ class TrainingStep:
 
     def check_targets(self, targets: Tensor, batch: int, outputs: int) -> None:
         """Raise if the targets do not fit outputs of this shape."""
+        require_tensor("targets", targets)
         if self.loss == "cross_entropy":
             if targets.shape != (batch,) or targets.dtype != torch.int64:
                 raise AlphabetError(
@@ -170,8 +181,12 @@ def fit(
 
     `side_inputs` (time_delta, observed, valid) are batched along with the values; `on_epoch(epoch, loss)` reports.
     """
+    require_step(step)
+    require_count("epochs", epochs, least=0)
+    if on_epoch is not None:
+        require_callable("on_epoch", on_epoch)
     examples = Examples(values, targets, **side_inputs)
-    order = torch.Generator().manual_seed(seed)
+    order = torch.Generator().manual_seed(require_seed(seed))
     step.model.train()
     losses = []
     for epoch in range(epochs):
@@ -180,6 +195,12 @@ def fit(
             on_epoch(epoch, losses[-1])
     step.model.eval()
     return losses
+
+
+def require_step(step: object) -> None:
+    """Raise unless the argument `step` is a `TrainingStep`."""
+    if not isinstance(step, TrainingStep):
+        raise AlphabetError(f"step must be a TrainingStep, such as TrainingStep(model); got {describe(step)}")
 
 
 def shuffled_epoch(step: TrainingStep, examples: Examples, order: torch.Generator) -> float:
