@@ -13,6 +13,7 @@ from alphabet_testing.audit.fake_bench import Interrupting, run_fake
 from alphabet_testing.audit.record_faults import summarize_again
 from alphabet_testing.audit.review_choices import of
 from alphabet_testing.audit.review_manifests import manifest
+from alphabet_testing.places import AUDIT
 
 DECLARED = read_declarations()
 
@@ -181,3 +182,13 @@ def test_a_link_to_nothing_beside_the_evidence_is_a_reason(name, part):
     found = command("evaluate", part)
     assert (found.exit_code, found.stdout[:11]) == (1, "status=fail")
     assert "cannot be read" in found.stdout
+
+
+def test_words_of_several_lines_in_version_1_are_one_line_in_a_reason():
+    """Whose form allows them: a message of torch's may have many."""
+    run = read_run(AUDIT / "accepted" / "cpu-2026-11-16", FILES)
+    trial = next(each for each in of(run, "choice")[0]["candidates"] if each["seconds"])
+    trial |= {"seconds": [], "reason": "a\nline"}
+    found = run.judge(DECLARED)
+    assert any("was not timed: a\\nline" in reason for reason in found.reasons)
+    assert all(reason.isprintable() for reason in found.reasons)

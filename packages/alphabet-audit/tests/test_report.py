@@ -10,6 +10,7 @@ import pytest
 from alphabet_audit import AuditError, read_declarations
 from alphabet_audit.declare.declarations import FILES
 from alphabet_audit.evidence.chain import RECORDS, read_records
+from alphabet_audit.judge.evaluate import describe_count
 from alphabet_audit.show.compare import compare_runs, compare_with_paper, comparison_table, write_comparison
 from alphabet_audit.show.pictures import draw_samples, shade
 from alphabet_audit.show.report import write_report
@@ -130,6 +131,21 @@ def test_a_damaged_run_has_no_report(tmp_path):
 def test_only_a_ledger_has_a_report(tmp_path):
     with pytest.raises(AuditError, match="is not the folder of a run"):
         write_report(tmp_path, read_declarations(), tmp_path)
+
+
+def test_one_of_anything_is_counted_in_the_singular():
+    assert [describe_count(count, "sessions") for count in (0, 1, 2)] == ["0 sessions", "1 session", "2 sessions"]
+    assert describe_count(1, "gates not run") == "1 gate not run"
+    assert describe_count(1260, "groups") == "1,260 groups"
+
+
+def test_tables_repeat_their_heads_on_paper_and_samples_do_not_need_colour(page):
+    text = (page / "report.html").read_text()
+    tables = re.findall(r"<table.*?</table>", text, flags=re.DOTALL)
+    assert len(tables) == 5
+    assert all("<thead>" in table for table in tables)
+    dots, rings = (set(re.findall(pattern, text)) for pattern in (r'r="2\.2" fill="(#\w+)"', r'fill="(none)" stroke'))
+    assert len(dots) == len(rings) == 1
 
 
 def test_colours_are_white_at_one_and_symmetric():

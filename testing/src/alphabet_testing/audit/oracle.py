@@ -137,7 +137,11 @@ def judge_manifest(before, after, path, records):
     section, place = path[1], path[2:]
     if section == "system" and alike(before, after):
         return UNKNOWN if place == ["python"] else FREE if is_line(new, 1) else MUST
-    if section == "device" and place == ["cores"] and "cores" in after["environment"]["device"]:
+    if (
+        section == "device"
+        and place == ["cores"]
+        and set(after["environment"]["device"]) == set(before["environment"]["device"])
+    ):
         return FREE if new is None or fits_cores(after) else MUST  # some systems do not tell
     if section == "device" and alike(before, after):
         return FREE if place == ["name"] and is_line(new, 1) else MUST

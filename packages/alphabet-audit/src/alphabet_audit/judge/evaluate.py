@@ -11,7 +11,7 @@ from typing import TypeVar
 from alphabet_audit.declare.declarations import FILES, LARGEST_FILE, Declarations
 from alphabet_audit.declare.designs import ALL, ALPHABET
 from alphabet_audit.declare.verdicts import FAIL, PARTIAL, PASS
-from alphabet_audit.errors import AuditError, printable
+from alphabet_audit.errors import AuditError, escape_controls, printable
 from alphabet_audit.evidence.canonical import Record
 from alphabet_audit.evidence.chain import MANIFEST, read_run, require_version
 from alphabet_audit.evidence.files import read_bounded
@@ -186,9 +186,9 @@ def find_contradictions(
 
 
 def attempt(check: Callable[[Input], Reasons], given: Input) -> Reasons:
-    """The reasons that a check gives; that a check cannot be made is a reason too."""
+    """The reasons that a check gives, each in one printable line; that a check cannot be made is a reason too."""
     try:
-        yield from check(given)
+        yield from (type(reason)(escape_controls(reason)) for reason in check(given))
     except Exception as error:  # whatever a forger makes of evidence must end in a reason, not in a traceback
         name = getattr(check, "__name__", "check").replace("_", " ")
         yield f"{name}: cannot be made, {type(error).__name__} {printable(error)}"

@@ -13,7 +13,7 @@ from alphabet_audit.declare.declarations import Declarations
 from alphabet_audit.declare.designs import ALPHABET, PHASES, SAME_WIDTH
 from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.files import write_whole
-from alphabet_audit.judge.evaluate import Evaluation
+from alphabet_audit.judge.evaluate import Evaluation, describe_count
 from alphabet_audit.protocol.ratios import geometric_mean
 from alphabet_audit.show import PAGE, TABLE
 from alphabet_audit.show.paper import DEVICE, Paper, read_paper
@@ -115,6 +115,7 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
         "environment": flatten(results.manifest["environment"], skip=("imports",)),
         "imports": results.manifest["environment"].get("imports", {}),
         "phase_headlines": {PHASE_TITLES[phase]: each for phase, each in results.evaluation.headlines.items()},
+        "remarks_counted": describe_count(len(results.evaluation.remarks), "remarks"),
         "cells": results.manifest["cells"],
         "titles": {ALPHABET: "ALPHABET", **titles},
     }
