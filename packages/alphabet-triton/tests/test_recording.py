@@ -10,7 +10,7 @@ from alphabet_core.fused import run_eagerly, warm_up
 from alphabet_testing.kernels.graphs import NoHost
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
-from alphabet_triton.blocks import head_blocks
+from alphabet_triton.blocks import head_bwd_blocks
 from alphabet_triton.buffers import row_stride
 from alphabet_triton.configurations import list_configurations, list_inference
 from alphabet_triton.forward import forward
@@ -26,7 +26,7 @@ from alphabet_triton.weights import BankWeights, Weights
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
+FORWARD = ["edge_fwd_kernel", "reader_fwd_kernel", "head_fwd_kernel"]
 STEP = [
     *2 * ["fold_fwd_kernel"], *FORWARD, "head_bwd_kernel",
     "scan_bwd_kernel", "outer_bwd_kernel", "norm_bwd_kernel", "reader_bwd_kernel", "outer_bwd_kernel",
@@ -57,22 +57,22 @@ def test_inference_on_fake_cuda_tensors(masked):
     weights, values = make_weights(mode), fake(mode, B, T, C, device="cuda")
     mask = fake(mode, B, T, device="cuda", dtype=torch.uint8) if masked else None
     with mode:
-        launches, (logits, descriptor) = record(lambda: infer(values, mask, mask, weights))
+        launches, found = record(lambda: infer(values, mask, mask, weights))
     assert [launch.name for launch in launches] == FORWARD
-    assert (logits.shape, descriptor.shape) == ((B, K), (B, 2, M, 7))
+    assert (found.logits.shape, found.descriptor.shape) == ((B, K), (B, 2, M, 7))
     for launch in launches:
         assert launch.flags.get("MASKED", masked) == masked
         for name, tensor in launch.tensors.items():
             assert tensor.device.type == "cuda", name
             assert tensor.is_contiguous(), name
-    edge, direct, reader, cascaded, head = (launch.tensors for launch in launches)
+    edge, reader, head = (launch.tensors for launch in launches)
     assert edge["lifted"].shape == (B, D, row_stride(T)) == (B, D, 80)
-    assert reader["drive"] is edge["drive"]  # the second drive overwrites the first, which has been read
-    assert cascaded["drive"] is reader["drive"]
-    assert cascaded["states"] is cascaded["drive"]  # of which nothing is written: no states of the cascaded bank
-    assert not launches[3].flags["STORE"]
-    assert reader["states"] is direct["states"]
-    assert (head["sums"], head["sums_2"]) == (direct["sums"], cascaded["sums"])
+    for name in ("lifted", "scale", "local", "ends"):
+        assert reader[name] is edge[name]
+    assert (head["parts"], head["local"], head["ends"]) == (reader["sums"], reader["local_2"], reader["ends_2"])
+    assert head["tickets"] is edge["tickets"]
+    assert not any(launch.flags["KEEP"] for launch in launches)
+    assert (edge["pre"], reader["states"], head["states"]) == (edge["lifted"], reader["local"], head["local"])  # unused
 
 
 def test_the_backward_on_fake_cuda_tensors():
@@ -120,7 +120,7 @@ def test_the_backward_on_fake_cuda_tensors():
 
     with mode, torch.no_grad():
         launches, shapes = record(back)
-    assert [launch.name for launch in launches] == STEP[7:-5]
+    assert [launch.name for launch in launches] == STEP[5:-5]
     assert shapes == [
         [(B, 7, M), (B, 7, M), (K, 14 * M), (K,)],
         [(B, D, 80), (B, 80), (B, 2 * M, 80), (D, 2 * M), (D,), (D, 5), (D,), (2 * M, D), (2 * M,)],
@@ -170,7 +170,7 @@ def test_every_configuration_of_the_head_is_listed():
     listed = [launch.blocks for launch in list_configurations() if launch.name == "head_bwd_kernel"]
     for modes in range(1, 200):
         for outputs in (*range(1, 130), 1000):
-            assert head_blocks(modes, outputs) in listed, (modes, outputs)
+            assert head_bwd_blocks(modes, outputs) in listed, (modes, outputs)
 
 
 def test_the_current_device_becomes_the_tensors():
@@ -219,11 +219,11 @@ def make_trainer(capture=run_eagerly, **options):
     return recorder, TritonTrainer(make_model(C, D, M, K), device=recorder, capture=capture, **options)
 
 
-def test_a_step_is_twenty_two_launches_in_order():
+def test_a_step_is_twenty_launches_in_order():
     recorder, trainer = make_trainer()
     trainer.step(make_batch(B, T, C)[0], torch.arange(B))
     assert [launch.name for launch in recorder.launches] == STEP
-    assert STEP[2:7] == [launch.name for launch in list_inference(trainer.alphabet, B, T, masked=False)]
+    assert STEP[2:5] == [launch.name for launch in list_inference(trainer.alphabet, B, T, masked=False)]
 
 
 def test_a_step_in_parts_updates_once():
