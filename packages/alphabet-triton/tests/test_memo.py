@@ -9,11 +9,11 @@ from alphabet_testing.kernels.device import PtxDevice
 from alphabet_testing.kernels.faults import FAULTS
 from alphabet_testing.kernels.memo import LaunchMemo, copy_bytes, digest_launch
 from alphabet_triton.launching import record
-from alphabet_triton.ops.fold.launch import launch_fold
+from alphabet_triton.ops.fold.launch import Foldable, launch_fold
 from alphabet_triton.ops.head.launch import launch_head
 
 D, M, K = 16, 4, 3
-ARGUMENTS = ["frame", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
+ARGUMENTS = ["base", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
 
 
 def make_launch(work, *shapes):
@@ -26,8 +26,8 @@ def make_launch(work, *shapes):
 
 
 def make_fold():
-    single = torch.float32
-    return make_launch(launch_fold, ((D, 2 * M), single), ((M,), single), ((M,), single), ((D,), single))
+    shapes = [*2 * [(D, D), (M,), (M,), (D,)], (D,), (D,)]
+    return make_launch(lambda *given: launch_fold(Foldable(*given)), *((shape, torch.float32) for shape in shapes))
 
 
 def make_head():
@@ -73,8 +73,8 @@ def share_storage(launch):
 
 CHANGES = {
     "a scalar": lambda launch: replace(launch, scalars={**launch.scalars, "M": M - 1}),
-    "the grid": lambda launch: replace(launch, grid=(2,)),
-    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "frame": launch.tensors["frame"].view(-1)}),
+    "the grid": lambda launch: replace(launch, grid=(1,)),
+    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "base": launch.tensors["base"].view(-1)}),
     "a storage": share_storage,
     "the order in a storage": lambda launch: replace(
         launch,

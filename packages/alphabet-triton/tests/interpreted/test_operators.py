@@ -5,10 +5,11 @@ import torch
 from alphabet_core import AlphabetError, read_sequence
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
+from alphabet_triton.forward import list_factors
 from alphabet_triton.inputs import read_masks
 from alphabet_triton.launching import on
 from alphabet_triton.ops.edge.autograd import edge
-from alphabet_triton.ops.fold.autograd import fold, frame_at_base
+from alphabet_triton.ops.fold.autograd import fold
 from alphabet_triton.ops.head.autograd import head
 from alphabet_triton.ops.reader.autograd import reader
 from alphabet_triton.ops.scan.autograd import scan
@@ -29,22 +30,19 @@ def make_arguments(masks):
     sequence = read_sequence(values, channels=2, like=model.project.weight, **given)
     valid, gate = read_masks(sequence)
     direct, cascaded = model.direct, model.cascaded
-    frame, frame_2 = (frame_at_base(bank.frame.base, bank.frame.tangent) for bank in (direct, cascaded))
-    poles = [(bank.poles.raw_decay, bank.poles.raw_frequency, bank.norm.gain) for bank in (direct, cascaded)]
-    matrix, transition = fold(frame, *poles[0])
-    matrix_2, transition_2 = fold(frame_2, *poles[1])
+    folded = (*list_factors(direct), *list_factors(cascaded), model.synthesis.scale, model.synthesis.feedthrough)
+    matrix, transition, matrix_2, transition_2, synthesis, through, _ = fold(*folded)
     first = (sequence.values, valid, model.project.weight, direct.lift.kernel, direct.lift.bias, matrix)
     lifted, scale, drive, _ = edge(*first)
     second = (drive, transition, valid, gate, LENGTH)
     states, sums, counts = scan(*second)
     third = (
-        lifted, scale, states, valid, model.synthesis.scale.unsqueeze(1) * frame, model.synthesis.scale,
-        cascaded.lift.kernel, cascaded.lift.bias, matrix_2, transition_2, LENGTH,
+        lifted, scale, states, valid, synthesis, through, cascaded.lift.kernel, cascaded.lift.bias, matrix_2,
+        transition_2, LENGTH,
     )  # fmt: skip
     sums_2 = reader(*third)[0]
     return {
-        frame_at_base: (direct.frame.base, direct.frame.tangent),
-        fold: (frame, *poles[0]),
+        fold: folded,
         edge: first,
         scan: second,
         reader: third,
