@@ -10,10 +10,10 @@ from alphabet_testing.kernels.faults import FAULTS
 from alphabet_testing.kernels.memo import LaunchMemo, copy_bytes, digest_launch
 from alphabet_triton.launching import record
 from alphabet_triton.ops.edge.launch import launch_edge
-from alphabet_triton.ops.fold.launch import launch_fold
+from alphabet_triton.ops.fold.launch import Foldable, launch_fold
 
 D, M = 16, 4
-ARGUMENTS = ["frame", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
+ARGUMENTS = ["base", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
 
 
 def make_launch(work, *shapes):
@@ -26,8 +26,8 @@ def make_launch(work, *shapes):
 
 
 def make_fold():
-    single = torch.float32
-    return make_launch(launch_fold, ((D, 2 * M), single), ((M,), single), ((M,), single), ((D,), single))
+    shapes = [*2 * [(D, D), (M,), (M,), (D,)], (D,), (D,)]
+    return make_launch(lambda *given: launch_fold(Foldable(*given)), *((shape, torch.float32) for shape in shapes))
 
 
 def make_edge():
@@ -76,8 +76,8 @@ def share_storage(launch):
 
 CHANGES = {
     "a scalar": lambda launch: replace(launch, scalars={**launch.scalars, "M": M - 1}),
-    "the grid": lambda launch: replace(launch, grid=(2,)),
-    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "frame": launch.tensors["frame"].view(-1)}),
+    "the grid": lambda launch: replace(launch, grid=(1,)),
+    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "base": launch.tensors["base"].view(-1)}),
     "a storage": share_storage,
     "the order in a storage": lambda launch: replace(
         launch,

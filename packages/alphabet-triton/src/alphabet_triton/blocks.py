@@ -40,8 +40,10 @@ READER_BWD = {
 # One warp: every warp of a program would do the poles' float64 arithmetic for itself, and an Ada multiprocessor does a
 # 64th as much of it as of float32's.
 FOLD = {16: Blocks({"BD": 16, "BM": 4}, warps=1), 32: Blocks({"BD": 32, "BM": 4}, warps=1)}
+FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=4)
 CONSTRAINT = Blocks({"BR": 16, "BC": 32}, warps=8)
 ADAMW = Blocks({"BN": 1024}, warps=4)
+TOTALS = Blocks({"BP": 32, "BN": 64}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # Keys are the most modes that a program holds. Three or more share programs of eight: no number of warps compiled
 # programs of four without a spill on every architecture.
@@ -73,3 +75,9 @@ def head_bwd_blocks(modes: int, outputs: int) -> Blocks:
     """Blocks of the head's backward: the poles of both banks, and as many outputs as fit beside them."""
     poles = min(round_up(2 * modes), 128)
     return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)
+
+
+def loss_blocks(modes: int, outputs: int) -> Blocks:
+    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss itself."""
+    head = head_bwd_blocks(modes, outputs)
+    return Blocks({**head.sizes, "BS": 128}, warps=head.warps)

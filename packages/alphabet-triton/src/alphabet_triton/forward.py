@@ -1,10 +1,13 @@
-"""Algorithm 1 by differentiable fused operators: the forward pass of `TritonTrainer`."""
+"""Algorithm 1 by differentiable fused operators: what `TritonTrainer` predicts with.
+
+A complete step of the usual kind does not come this way: `alphabet_triton.step` has its launches.
+"""
 
 from alphabet_core import Alphabet
-from alphabet_core.fused import Bank, Frame
+from alphabet_core.fused import Bank, FixedFrame, Frame
 from torch import Tensor, nn
 
-from alphabet_triton.ops.fold.autograd import fold, frame_at_base
+from alphabet_triton.ops.fold.autograd import fold
 from alphabet_triton.ops.logits.autograd import logits
 
 
@@ -17,9 +20,9 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
     assert cascaded is not None
     assert synthesis is not None
     assert isinstance(affine, nn.Linear)
-    frame, frame_2 = read_frame(direct), read_frame(cascaded)  # (D, 2M)
-    matrix, transition = fold_bank(direct, frame)  # (2M, D), (2M,)
-    matrix_2, transition_2 = fold_bank(cascaded, frame_2)
+    matrix, transition, matrix_2, transition_2, synthesized, through, _ = fold(  # (2M, D), (2M,), .., (D, 2M), (D,)
+        *list_factors(direct), *list_factors(cascaded), synthesis.scale, synthesis.feedthrough
+    )
     found: Tensor = logits(
         values,
         valid,
@@ -29,8 +32,8 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
         bias=direct.lift.bias,
         matrix=matrix,
         transition=transition,
-        synthesis=synthesis.scale.unsqueeze(1) * frame,  # (D, 2M)
-        through=synthesis.scale * synthesis.feedthrough * direct.norm.gain,  # (D,)
+        synthesis=synthesized,
+        through=through,
         taps_2=cascaded.lift.kernel,
         bias_2=cascaded.lift.bias,
         matrix_2=matrix_2,
@@ -41,14 +44,10 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
     return found
 
 
-def read_frame(bank: Bank) -> Tensor:
-    """The frame (D, 2M) of a bank: one that trains, and then has a zero tangent, or one that is fixed."""
-    frame = bank.frame
-    found: Tensor = frame_at_base(frame.base, frame.tangent) if isinstance(frame, Frame) else frame()
-    return found
-
-
-def fold_bank(bank: Bank, frame: Tensor) -> tuple[Tensor, Tensor]:
-    """The matrix (2M, D) from features to the drive, and the transition (2M,), of a bank with this frame (D, 2M)."""
-    found: tuple[Tensor, Tensor] = fold(frame, bank.poles.raw_decay, bank.poles.raw_frequency, bank.norm.gain)
-    return found
+def list_factors(bank: Bank) -> tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+    """What is folded of a bank: base, tangent, poles and norm gain; a fixed frame is a base without a tangent."""
+    frame, poles = bank.frame, bank.poles
+    if isinstance(frame, Frame):
+        return frame.base, frame.tangent, poles.raw_decay, poles.raw_frequency, bank.norm.gain
+    assert isinstance(frame, FixedFrame)
+    return frame.columns_matrix, None, poles.raw_decay, poles.raw_frequency, bank.norm.gain

@@ -27,6 +27,9 @@ from alphabet_triton.watching import ModelWatch
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW
 
+# What a step of the core calls. A subclass with a method of its own gets steps that call it.
+OVERRIDABLE = ("accumulate", "predict", "measure", "update")
+
 
 class TritonTrainer(TritonDispatch, FusedTrainer):
     """`loss = trainer.step(values, targets)`: the core's `TrainingStep` with fused operators and a fused optimizer.
@@ -179,19 +182,38 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _record(self, given: Inputs, targets: Tensor) -> Recording:
         """A recording of a complete step with tensors of its own, for every call with this shape."""
+        from alphabet_triton.step import run_step  # which imports triton
+
         inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
 
-        def run() -> None:
+        adamw, model = self._adamw, self.alphabet
+        assert adamw is not None
+        launches = self._is_one_program(inputs, targets)
+
+        @torch.no_grad()
+        def run_launches() -> None:
+            run_step(model, inputs, targets, loss=self.loss, adamw=adamw, measured=loss)
+
+        def run_operators() -> None:
             # Values and frames were checked before this: a check asks the device for a value, and a graph cannot.
             with value_checks(False), self._assume_zero_tangents():
                 masks = {"observed": inputs.gate, "valid": inputs.valid}
                 loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
-        assert self._adamw is not None
+        run = run_launches if launches else run_operators
         tensors = self._watched().tensors
         capture = self._capture or (self._graphs if loss.is_cuda else run_eagerly)
-        replay = capture(run, [*tensors, *self._adamw.changed, loss])
-        return Recording(inputs, targets, loss, (*tensors, *self._adamw.tensors), replay)
+        replay = capture(run, [*tensors, *adamw.changed, loss])
+        return Recording(inputs, targets, loss, (*tensors, *adamw.tensors), replay)
+
+    def _is_one_program(self, inputs: Inputs, targets: Tensor) -> bool:
+        """Whether a step is one program of launches; else it is the core's own, by operators and autograd."""
+        from alphabet_triton.step import covers_step  # which imports triton
+
+        assert self._adamw is not None
+        whole = self.microbatch is None or self.microbatch >= len(inputs.values)
+        unchanged = all(getattr(type(self), name) is getattr(TritonTrainer, name) for name in OVERRIDABLE)
+        return whole and unchanged and covers_step(self.alphabet, self.loss, targets, self._adamw)
 
     def _prepare_adamw(self, settings: AdamWSettings) -> bool:
         """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory."""

@@ -5,9 +5,10 @@ import torch
 from alphabet_core import AlphabetError, read_sequence
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
+from alphabet_triton.forward import list_factors
 from alphabet_triton.inputs import read_masks
 from alphabet_triton.launching import on
-from alphabet_triton.ops.fold.autograd import fold, frame_at_base
+from alphabet_triton.ops.fold.autograd import fold
 from alphabet_triton.ops.logits.autograd import logits
 
 LENGTH = 16  # a multiple of sixteen: past the length rows are undefined, and torch would compare that too
@@ -26,13 +27,10 @@ def make_arguments(masks):
     sequence = read_sequence(values, channels=2, like=model.project.weight, **given)
     valid, gate = read_masks(sequence)
     direct, cascaded = model.direct, model.cascaded
-    frame, frame_2 = (frame_at_base(bank.frame.base, bank.frame.tangent) for bank in (direct, cascaded))
-    poles = [(bank.poles.raw_decay, bank.poles.raw_frequency, bank.norm.gain) for bank in (direct, cascaded)]
-    matrix, transition = fold(frame, *poles[0])
-    matrix_2, transition_2 = fold(frame_2, *poles[1])
+    folded = (*list_factors(direct), *list_factors(cascaded), model.synthesis.scale, model.synthesis.feedthrough)
+    matrix, transition, matrix_2, transition_2, synthesis, through, _ = fold(*folded)
     return {
-        frame_at_base: (direct.frame.base, direct.frame.tangent),
-        fold: (frame, *poles[0]),
+        fold: folded,
         logits: (
             sequence.values,
             valid,
@@ -42,8 +40,8 @@ def make_arguments(masks):
             direct.lift.bias,
             matrix,
             transition,
-            model.synthesis.scale.unsqueeze(1) * frame,
-            model.synthesis.scale,
+            synthesis,
+            through,
             cascaded.lift.kernel,
             cascaded.lift.bias,
             matrix_2,

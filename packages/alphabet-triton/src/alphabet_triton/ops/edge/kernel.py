@@ -73,12 +73,12 @@ def edge_fwd_kernel(
 @triton.jit(**KERNEL)
 def edge_bwd_kernel(
     d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
-    MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
+    MASKED: tl.constexpr, VALUES: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """d_pre (B, D, T) to d_values (B, P, T, C) and d_weights (.., D, 6 + C), those of taps, bias and project.
+    """d_pre (B, D, T) to d_weights (.., D, 6 + C), those of taps, bias and project; with VALUES to d_values too.
 
-    A program has one of P parts of the features, for a block of tokens. d_values is summed over the parts afterwards,
-    d_weights over the blocks.
+    A program has one of P parts of the features, for a block of tokens. d_values (B, P, T, C) is summed over the parts
+    afterwards, d_weights over the blocks.
     """
     parts = tl.cdiv(D, BD)
     i_p, i_b = locate(tl.cdiv(T, BT) * parts)
@@ -106,5 +106,6 @@ def edge_bwd_kernel(
     for c in range(C):
         b_v = tl.load(p_v + c, mask=m_s, other=0.0)
         tl.store(p_w + TAPS + 1 + c, tl.sum(b_dp * b_v[None, :], 1), mask=m_d)
-        b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
-        tl.store(p_dv + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)
+        if VALUES:
+            b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
+            tl.store(p_dv + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)

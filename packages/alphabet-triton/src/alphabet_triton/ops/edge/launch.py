@@ -52,6 +52,34 @@ def launch_edge(
     return pre, lifted, scale, local, ends, tickets
 
 
+def launch_edge_rows(
+    values: Tensor, valid: Tensor | None, project: Tensor, taps: Tensor, d_pre: Tensor, *, want_values: bool
+) -> tuple[Tensor, Tensor]:
+    """Rows (P, D, 6 + C) for taps, bias and project, one of each program, from d_pre (B, D, T).
+
+    With `want_values` also d_values (B, parts, T, C) of the features' parts; else the values take their place.
+    """
+    values, project, taps = contiguous(values, project, taps)
+    (batch, length, channels), width = values.shape, len(taps)
+    masked, (mask,) = prepare_masks(values, valid)
+    blocks = feature_blocks(EDGE_BWD, width)
+    rows, parts = tiles(length, blocks.sizes["BT"]) * batch, tiles(width, blocks.sizes["BD"])
+    d_values = values.new_empty(batch, parts, length, channels) if want_values else values
+    d_weights = values.new_empty(rows, width, TAPS + 1 + channels)
+    saved = {"d_pre": d_pre, "values": values, "valid": mask, "project": project, "taps": taps}
+    run(
+        Launch(
+            edge_bwd_kernel,
+            (rows * parts,),
+            {**saved, "d_values": d_values, "d_weights": d_weights},
+            {"T": length, "TS": row_stride(length), "C": channels, "D": width},
+            blocks,
+            {"MASKED": masked, "VALUES": want_values},
+        )
+    )
+    return d_weights, d_values
+
+
 def launch_edge_backward(
     values: Tensor,
     valid: Tensor | None,
@@ -65,27 +93,13 @@ def launch_edge_backward(
     d_drive: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients d_values (B, T, C), d_project (D, C), d_taps (D, 5), d_bias (D,) and d_matrix (2M, D)."""
-    values, project, taps, matrix = contiguous(values, project, taps, matrix)
-    (batch, length, channels), width = values.shape, len(taps)
+    (matrix,) = contiguous(matrix)
+    length, channels = values.shape[1:]
     d_matrix = launch_outer_backward(length, d_drive, pre, scale)
     d_pre = launch_norm_backward(
         length=length, valid=valid, matrix=matrix, pre=pre, scale=scale, d_drive=d_drive, others=(d_lifted, d_scale)
     )
-    masked, (mask,) = prepare_masks(values, valid)
-    blocks = feature_blocks(EDGE_BWD, width)
-    rows, parts = tiles(length, blocks.sizes["BT"]) * batch, tiles(width, blocks.sizes["BD"])
-    d_values = values.new_empty(batch, parts, length, channels)
-    d_weights = values.new_empty(rows, width, TAPS + 1 + channels)
-    saved = {"d_pre": d_pre, "values": values, "valid": mask, "project": project, "taps": taps}
-    run(
-        Launch(
-            edge_bwd_kernel,
-            (rows * parts,),
-            {**saved, "d_values": d_values, "d_weights": d_weights},
-            {"T": length, "TS": row_stride(length), "C": channels, "D": width},
-            blocks,
-            {"MASKED": masked},
-        )
-    )
+    d_weights, d_values = launch_edge_rows(values, valid, project, taps, d_pre, want_values=True)
     d_taps, d_bias, d_project = sum_over_programs(d_weights, TAPS, 1, channels)
-    return d_values.squeeze(1) if parts == 1 else d_values.sum(1), d_project, d_taps, d_bias.squeeze(1), d_matrix
+    found = d_values.squeeze(1) if d_values.shape[1] == 1 else d_values.sum(1)
+    return found, d_project, d_taps, d_bias.squeeze(1), d_matrix

@@ -15,6 +15,7 @@ from alphabet_triton.buffers import LAG_COUNT
 from alphabet_triton.launching import KERNEL
 from alphabet_triton.ops.chunk.kernel import halo_tokens, keep_valid, load_chunk, store_moments, store_states
 from alphabet_triton.ops.lift.kernel import locate, valid_tokens
+from alphabet_triton.ops.pairs.kernel import add_pairs
 
 COORDINATES = tl.constexpr(MOMENTS)
 LAGS = tl.constexpr(LAG_COUNT - 1)
@@ -67,14 +68,6 @@ def radial_ratio(b_radius):
     """log(1 + r) / r, one at zero."""
     m_r = b_radius > 0.0
     return tl.where(m_r, tl.div_rn(log1p(b_radius), tl.where(m_r, b_radius, 1.0)), 1.0)
-
-
-@triton.jit
-def add_pairs(b_x, b_xlow, b_y, b_ylow):
-    """The sum of two numbers that are float32 pairs: rounded, and what rounding left out."""
-    b_s = b_x + b_y
-    b_v = b_s - b_x
-    return b_s, (b_x - (b_s - b_v)) + (b_y - b_v) + (b_xlow + b_ylow)
 
 
 @triton.jit
@@ -224,17 +217,44 @@ def head_fwd_kernel(
 
 
 @triton.jit
-def coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
-    """The gradient of a coordinate for some poles: that of the logits through the weights."""
+def coordinate_gradient(p_d, weight, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
+    """The gradient of a coordinate for some poles: that of a sequence's logits, at p_d, through the weights."""
     b_g = tl.zeros([BN], tl.float64)
     for start in range(0, K, BK):
         o_k = start + tl.arange(0, BK)
         m_k = o_k < K
-        b_d = tl.load(d_logits + i_b * K + o_k, mask=m_k, other=0.0)
+        b_d = tl.load(p_d + o_k, mask=m_k, other=0.0)
         p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES + coordinate
         b_w = tl.load(p_weight, mask=m_k[:, None] & m_n[None, :], other=0.0)
         b_g += tl.sum(b_w.to(tl.float64) * b_d.to(tl.float64)[:, None], 0)
     return b_g.to(tl.float32)
+
+
+@triton.jit
+def store_sum_gradients(
+    sums, sums_2, counts, weight, p_d, d_sums, d_sums_2, i_b, i_n, M, K, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """The gradients of a sequence's logits, at p_d, to d_sums (B, 7, M) of either bank, for some poles."""
+    o_n = i_n * BN + tl.arange(0, BN)
+    m_n = o_n < 2 * M
+    m_1, m_2 = o_n < M, m_n & (o_n >= M)
+    p_sums = i_b * COORDINATES * M + o_n % M
+    n = count_pairs(counts, i_b, 0)
+    b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, n)
+    b_g = coordinate_gradient(p_d, weight, o_n, m_n, M, K, 0, BK, BN)
+    store_sums(d_sums, d_sums_2, p_sums, 0, M, m_1, m_2, (b_g / (1.0 + b_energy)).to(tl.float64) / n)
+    for lag in tl.static_range(LAGS):
+        n = count_pairs(counts, i_b, 1 + lag)
+        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
+        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
+        b_radius, b_u, b_v = split_radius(b_re, b_im)
+        b_ratio = radial_ratio(b_radius)
+        b_a = coordinate_gradient(p_d, weight, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
+        b_b = coordinate_gradient(p_d, weight, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
+        b_along = (1.0 / (1.0 + b_radius) - b_ratio) * (b_a * b_u + b_b * b_v)
+        b_dre, b_dim = b_ratio * b_a + b_along * b_u, b_ratio * b_b + b_along * b_v
+        store_sums(d_sums, d_sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, b_dre.to(tl.float64) / n)
+        store_sums(d_sums, d_sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, b_dim.to(tl.float64) / n)
 
 
 @triton.jit(**KERNEL)
@@ -243,23 +263,5 @@ def head_bwd_kernel(
 ):  # fmt: skip
     """d_logits (B, K) to d_sums (B, 7, M) of either bank."""
     i_b, i_n = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    o_n = i_n * BN + tl.arange(0, BN)
-    m_n = o_n < 2 * M
-    m_1, m_2 = o_n < M, m_n & (o_n >= M)
-    p_sums = i_b * COORDINATES * M + o_n % M
-    n = count_pairs(counts, i_b, 0)
-    b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, n)
-    b_g = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 0, BK, BN)
-    store_sums(d_sums, d_sums_2, p_sums, 0, M, m_1, m_2, (b_g / (1.0 + b_energy)).to(tl.float64) / n)
-    for lag in tl.static_range(LAGS):
-        n = count_pairs(counts, i_b, 1 + lag)
-        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
-        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
-        b_radius, b_u, b_v = split_radius(b_re, b_im)
-        b_ratio = radial_ratio(b_radius)
-        b_a = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
-        b_b = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
-        b_along = (1.0 / (1.0 + b_radius) - b_ratio) * (b_a * b_u + b_b * b_v)
-        b_dre, b_dim = b_ratio * b_a + b_along * b_u, b_ratio * b_b + b_along * b_v
-        store_sums(d_sums, d_sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, b_dre.to(tl.float64) / n)
-        store_sums(d_sums, d_sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, b_dim.to(tl.float64) / n)
+    p_d = d_logits + i_b * K
+    store_sum_gradients(sums, sums_2, counts, weight, p_d, d_sums, d_sums_2, i_b, i_n, M, K, BN, BK)

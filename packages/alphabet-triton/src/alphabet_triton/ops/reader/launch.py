@@ -60,6 +60,44 @@ def launch_reader(
     return states, parts, pre, scale_2, local_2, ends_2
 
 
+def launch_reader_rows(
+    lifted: Tensor,
+    scale: Tensor,
+    states: Tensor,
+    valid: Tensor | None,
+    synthesis: Tensor,
+    through: Tensor,
+    taps: Tensor,
+    length: int,
+    d_pre: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """d_stream and d_lifted (B, D, T), d_scale (B, T) and d_states (B, 2M, T) from d_pre (B, D, T).
+
+    Then rows (R, D, 7) for taps, bias and through, one of each program.
+    """
+    synthesis, through, taps = contiguous(synthesis, through, taps)
+    batch, width, stride = lifted.shape
+    masked, (mask,) = prepare_masks(lifted, valid)
+    blocks = feature_blocks(READER_BWD, width)
+    grid = (tiles(length, blocks.sizes["BT"]) * batch,)
+    d_stream, d_lifted, d_scale, d_states = (torch.empty_like(t) for t in (lifted, lifted, scale, states))
+    d_weights = lifted.new_empty(*grid, width, TAPS + 2)
+    features = {"d_pre": d_pre, "lifted": lifted, "scale": scale, "states": states, "valid": mask}
+    weights = {"synthesis": synthesis, "through": through, "taps": taps}
+    found = {"d_stream": d_stream, "d_lifted": d_lifted, "d_scale": d_scale, "d_states": d_states}
+    run(
+        Launch(
+            reader_bwd_kernel,
+            grid,
+            {**features, **weights, **found, "d_weights": d_weights},
+            {"T": length, "TS": stride, "D": width, "N": states.shape[1]},
+            blocks,
+            {"MASKED": masked, "WIDE": width > blocks.sizes["BD"]},
+        )
+    )
+    return d_stream, d_lifted, d_scale, d_states, d_weights
+
+
 def launch_reader_backward(
     lifted: Tensor,
     scale: Tensor,
@@ -80,30 +118,14 @@ def launch_reader_backward(
 
     Each has the shape of what it is the gradient of.
     """
-    synthesis, through, taps, matrix = contiguous(synthesis, through, taps, matrix)
-    batch, width, stride = lifted.shape
+    (matrix,) = contiguous(matrix)
     d_drive, d_transition = launch_scan_backward(states_2, transition, valid, valid, length, d_sums, None)
     d_matrix = launch_outer_backward(length, d_drive, pre, scale_2)
     d_pre = launch_norm_backward(
         length=length, valid=valid, matrix=matrix, pre=pre, scale=scale_2, d_drive=d_drive, others=None
     )
-    masked, (mask,) = prepare_masks(lifted, valid)
-    blocks = feature_blocks(READER_BWD, width)
-    grid = (tiles(length, blocks.sizes["BT"]) * batch,)
-    d_stream, d_lifted, d_scale, d_states = (torch.empty_like(t) for t in (lifted, lifted, scale, states))
-    d_weights = lifted.new_empty(*grid, width, TAPS + 2)
-    features = {"d_pre": d_pre, "lifted": lifted, "scale": scale, "states": states, "valid": mask}
-    weights = {"synthesis": synthesis, "through": through, "taps": taps}
-    found = {"d_stream": d_stream, "d_lifted": d_lifted, "d_scale": d_scale, "d_states": d_states}
-    run(
-        Launch(
-            reader_bwd_kernel,
-            grid,
-            {**features, **weights, **found, "d_weights": d_weights},
-            {"T": length, "TS": stride, "D": width, "N": len(matrix)},
-            blocks,
-            {"MASKED": masked, "WIDE": width > blocks.sizes["BD"]},
-        )
+    d_stream, d_lifted, d_scale, d_states, d_weights = launch_reader_rows(
+        lifted, scale, states, valid, synthesis, through, taps, length, d_pre
     )
     d_synthesis = launch_outer_backward(length, d_stream, states, None)
     d_taps, d_bias, d_through = sum_over_programs(d_weights, TAPS, 1, 1)

@@ -9,7 +9,7 @@ from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.scan.kernel import scan_bwd_kernel
 
 
-def launch_scan_backward(
+def launch_scan_adjoint(
     states: Tensor,
     transition: Tensor,
     valid: Tensor | None,
@@ -18,7 +18,7 @@ def launch_scan_backward(
     d_sums: Tensor,
     d_states: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """d_drive (B, 2M, T) and d_transition (2M,) from d_sums and, if anything else read the states, d_states."""
+    """d_drive (B, 2M, T) and d_transition (B, 2M) from d_sums and, if anything else read the states, d_states."""
     (batch, rows, stride), modes = states.shape, len(transition) // 2
     d_drive, d_transition = torch.empty_like(states), states.new_empty(batch, rows)
     masked, (mask, open_) = prepare_masks(states, valid, gate)
@@ -35,4 +35,18 @@ def launch_scan_backward(
             {"MASKED": masked, "ALONE": d_states is None},
         )
     )
+    return d_drive, d_transition
+
+
+def launch_scan_backward(
+    states: Tensor,
+    transition: Tensor,
+    valid: Tensor | None,
+    gate: Tensor | None,
+    length: int,
+    d_sums: Tensor,
+    d_states: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """d_drive (B, 2M, T) and d_transition (2M,) from d_sums and, if anything else read the states, d_states."""
+    d_drive, d_transition = launch_scan_adjoint(states, transition, valid, gate, length, d_sums, d_states)
     return d_drive, d_transition.sum(0)
