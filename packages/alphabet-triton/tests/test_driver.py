@@ -33,6 +33,17 @@ def test_the_runtime_unmodified(masks):
     torch.testing.assert_close(first.double(), expected, rtol=2e-5, atol=2e-6)
 
 
+def test_the_order_of_programs_does_not_change_a_bit():
+    """Which program of a sequence draws the last ticket, and adds up the chunks, depends on the order."""
+    model, (values, given) = make_model(width=16, modes=4), make_batch(2, 150, 2, "both")
+    found = []
+    for order in ("ascending", "descending", 1, 2):
+        with ptx_device("sm_89", order=order) as device:
+            found.append(TritonRuntime(model, capture=run_eagerly)(values, **given))
+        assert device.report.races == []
+    assert all(torch.equal(logits, found[0]) for logits in found)
+
+
 def test_the_trainer_unmodified():
     (values, _), targets = make_batch(2, 40, 2), torch.arange(2)
     with ptx_device("sm_89") as device:

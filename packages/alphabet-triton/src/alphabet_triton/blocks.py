@@ -15,7 +15,7 @@ READER = {
     16: Blocks({"BT": 64, "BD": 16, "BM": 16, "BC": 16}, warps=8, stages=1),
     32: Blocks({"BT": 64, "BD": 32, "BM": 16, "BC": 16}, warps=8, stages=1),
     64: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=4, stages=1),
-    128: Blocks({"BT": 32, "BD": 128, "BM": 16, "BC": 16}, warps=8, stages=1),
+    128: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
     256: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
 }
 NORM_BWD = {

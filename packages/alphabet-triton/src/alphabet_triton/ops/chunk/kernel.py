@@ -80,19 +80,22 @@ def scan_alone(b_er, b_ei, b_pr, b_pi, BM: tl.constexpr, BT: tl.constexpr):
 def carry_into(i_c, p_re, p_im, m_m, b_sr, b_si, BM: tl.constexpr, BC: tl.constexpr):
     """The states [BM] before chunk i_c, of the ends of earlier chunks at p_re and p_im, with s the pole's power BT.
 
-    BC ends at a time are weighted by powers of s and added up; the last of them is the one just before the chunk.
+    BC ends at a time, the nearest first, are weighted by powers of s and added up, until the weights are zero: what is
+    longer ago than a pole remembers in float32 is not read, so that a long sequence costs each chunk no more.
     """
     o_c = tl.arange(0, BC)
     b_wr, b_wi = raise_powers(b_sr, b_si, BC - 1 - o_c, BM, BC, BC)
     b_sr, b_si = raise_power(b_sr, b_si, BC)
+    b_vr, b_vi = tl.full([BM], 1.0, tl.float32), tl.zeros([BM], tl.float32)
     b_cr, b_ci = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-    rounds = tl.cdiv(i_c, BC)
-    for i in range(rounds):
-        o_e = i_c + (i - rounds) * BC + o_c
+    while (i_c > 0) & (tl.max(tl.abs(b_vr) + tl.abs(b_vi)) > 0.0):
+        o_e = i_c - BC + o_c
         b_er, b_ei = load_rows(p_re, p_im, o_e, m_m, o_e >= 0)
         b_er, b_ei = times(b_wr, b_wi, b_er, b_ei)
-        b_cr, b_ci = times(b_sr, b_si, b_cr, b_ci)
-        b_cr, b_ci = b_cr + tl.sum(b_er, 1), b_ci + tl.sum(b_ei, 1)
+        b_er, b_ei = times(b_vr, b_vi, tl.sum(b_er, 1), tl.sum(b_ei, 1))
+        b_cr, b_ci = b_cr + b_er, b_ci + b_ei
+        b_vr, b_vi = times(b_vr, b_vi, b_sr, b_si)
+        i_c -= BC
     return b_cr, b_ci
 
 

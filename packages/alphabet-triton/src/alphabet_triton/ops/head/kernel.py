@@ -36,7 +36,7 @@ def load_sums(sums, sums_2, p_sums, row, M, m_1, m_2, n):
     """One of the seven sums over n pairs, for poles of both banks."""
     b_1 = tl.load(sums + p_sums + row * M, mask=m_1, other=0.0)
     b_2 = tl.load(sums_2 + p_sums + row * M, mask=m_2, other=0.0)
-    return ((b_1 + b_2) / n).to(tl.float32)
+    return tl.div_rn(b_1 + b_2, n + tl.zeros_like(b_1))
 
 
 @triton.jit
@@ -49,7 +49,7 @@ def store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_x):
 @triton.jit
 def count_pairs(counts, i_b, lag):
     """The number of pairs that a lag's sums are divided by, at least one."""
-    return tl.maximum(tl.load(counts + i_b * COUNTS + lag), 1).to(tl.float64)
+    return tl.maximum(tl.load(counts + i_b * COUNTS + lag), 1).to(tl.float32)
 
 
 @triton.jit
@@ -81,71 +81,52 @@ def store_counts(p_counts, o_t, m_v, p_valid):
 
 
 @triton.jit
-def add_counts(p_counts, T, chunks, lag: tl.constexpr, row: tl.constexpr, MASKED: tl.constexpr, BC: tl.constexpr):
-    """The number of valid pairs of a lag in a sequence."""
-    if MASKED:
-        b_n = tl.zeros([BC], tl.int32)
-        for start in range(0, chunks, BC):
-            o_c = start + tl.arange(0, BC)
-            b_n += tl.load(p_counts + o_c * COUNTS + row, mask=o_c < chunks, other=0)
-        n = tl.sum(b_n)
-    else:
-        n = tl.maximum(T - lag, 0)
-    return n
+def add_counts(p_parts, p_counts, T, chunks, MASKED: tl.constexpr, BC: tl.constexpr):
+    """Store the numbers of valid pairs of every lag in a sequence, at p_counts, of those of its chunks, at p_parts."""
+    for i in tl.static_range(COUNTS):
+        if MASKED:
+            b_n = tl.zeros([BC], tl.int32)
+            for first in range(0, chunks, BC):
+                o_c = first + tl.arange(0, BC)
+                b_n += tl.load(p_parts + o_c * COUNTS + i, mask=o_c < chunks, other=0)
+            tl.store(p_counts + i, tl.sum(b_n))
+        else:
+            tl.store(p_counts + i, tl.maximum(T - ((1 << i) >> 1), 0))  # the lags 0, 1, 2 and 4
 
 
 @triton.jit
-def add_chunks(
-    parts, parts_2, sums, sums_2, p_parts, p_sums, row, M, chunks, m_1, m_2, n,
-    KEEP: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """One of the seven moments, of poles of both banks: the sum over a sequence's chunks, over n pairs."""
-    b_x = tl.zeros([BC, BN], tl.float32)
-    for start in range(0, chunks, BC):
-        o_c = start + tl.arange(0, BC)
-        m_c = (o_c < chunks)[:, None]
-        p_c = p_parts[None, :] + (o_c[:, None] * COORDINATES + row) * M
-        b_x += tl.load(parts + p_c, mask=m_c & m_1[None, :], other=0.0)
-        b_x += tl.load(parts_2 + p_c, mask=m_c & m_2[None, :], other=0.0)
-    b_sum = tl.sum(b_x, 0)
-    if KEEP:
-        store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_sum)
-    return tl.div_rn(b_sum, tl.maximum(n, 1).to(tl.float32) + tl.zeros([BN], tl.float32))
+def add_chunks(parts, sums, i_b, size, chunks, BC: tl.constexpr, BJ: tl.constexpr):
+    """Store sums (B, size) over a sequence's chunks of parts (B, chunks, size)."""
+    for start in range(0, size, BJ):
+        o_j = start + tl.arange(0, BJ)
+        m_j = o_j < size
+        b_x = tl.zeros([BC, BJ], tl.float32)
+        for first in range(0, chunks, BC):
+            o_c = first + tl.arange(0, BC)
+            p_x = parts + (i_b * chunks + o_c[:, None]) * size + o_j[None, :]
+            b_x += tl.load(p_x, mask=(o_c < chunks)[:, None] & m_j[None, :], other=0.0)
+        tl.store(sums + i_b * size + o_j, tl.sum(b_x, 0), mask=m_j)
 
 
 @triton.jit
-def store_descriptor(
-    parts, parts_2, sums, sums_2, counts, p_counts, descriptor, i_b, T, M, chunks,
-    MASKED: tl.constexpr, KEEP: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """A sequence's descriptor (2, M, 7) of its chunks' moment sums (chunks, 7, M) of either bank."""
+def store_descriptor(sums, sums_2, counts, descriptor, i_b, M, BN: tl.constexpr):
+    """A sequence's descriptor (2, M, 7) of its sums (7, M) of either bank over counts (4,)."""
     for start in range(0, 2 * M, BN):
         o_n = start + tl.arange(0, BN)  # the poles of both banks
         m_n = o_n < 2 * M
         m_1, m_2 = o_n < M, m_n & (o_n >= M)
-        p_parts, p_sums = i_b * chunks * COORDINATES * M + o_n % M, i_b * COORDINATES * M + o_n % M
+        p_sums = i_b * COORDINATES * M + o_n % M
         p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
-        n = add_counts(p_counts, T, chunks, 0, 0, MASKED, BC)
-        if KEEP:
-            tl.store(counts + i_b * COUNTS, n)
-        b_energy = add_chunks(
-            parts, parts_2, sums, sums_2, p_parts, p_sums, 0, M, chunks, m_1, m_2, n, KEEP, BC, BN
-        )  # fmt: skip
+        b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0))
         tl.store(p_descriptor, log1p(b_energy), mask=m_n)
-        for i in tl.static_range(LAGS):
-            n = add_counts(p_counts, T, chunks, 1 << i, 1 + i, MASKED, BC)
-            if KEEP:
-                tl.store(counts + i_b * COUNTS + 1 + i, n)
-            b_re = add_chunks(
-                parts, parts_2, sums, sums_2, p_parts, p_sums, 1 + 2 * i, M, chunks, m_1, m_2, n, KEEP, BC, BN
-            )  # fmt: skip
-            b_im = add_chunks(
-                parts, parts_2, sums, sums_2, p_parts, p_sums, 2 + 2 * i, M, chunks, m_1, m_2, n, KEEP, BC, BN
-            )  # fmt: skip
+        for lag in range(LAGS):
+            n = count_pairs(counts, i_b, 1 + lag)
+            b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
+            b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
             b_radius, _, _ = split_radius(b_re, b_im)
             b_ratio = radial_ratio(b_radius)
-            tl.store(p_descriptor + 1 + 2 * i, b_re * b_ratio, mask=m_n)
-            tl.store(p_descriptor + 2 + 2 * i, b_im * b_ratio, mask=m_n)
+            tl.store(p_descriptor + 1 + 2 * lag, b_re * b_ratio, mask=m_n)
+            tl.store(p_descriptor + 2 + 2 * lag, b_im * b_ratio, mask=m_n)
 
 
 @triton.jit
@@ -179,8 +160,9 @@ def head_fwd_kernel(
     """Lines 14, 15 and the last: every chunk's moments of the cascaded bank, and of all chunks' moments the logits.
 
     local (B, 2M, T), ends (B, 2M, chunks): the cascaded bank's states in chunks that began at zero, and their last;
-    parts, parts_2 (B, chunks, 7, M): moment sums of either bank, of which this writes the second; descriptor (B, 2, M,
-    7), logits (B, K). With KEEP also the states (B, 2M, T), sums and sums_2 (B, 7, M) and counts (B, 4) of all chunks.
+    parts, parts_2 (B, chunks, 7, M): moment sums of either bank, of which this writes the second; of all chunks, sums
+    and sums_2 (B, 7, M) and counts (B, 4); descriptor (B, 2, M, 7), logits (B, K). With KEEP also the cascaded bank's
+    states (B, 2M, T) are stored.
 
     A program has one chunk. Programs of a sequence draw tickets; the one that draws the last finds all chunks' sums
     written, and adds them up in their order: the result does not depend on which program it is.
@@ -208,9 +190,11 @@ def head_fwd_kernel(
     tl.debug_barrier()  # all threads have stored before one of them draws the ticket
     if tl.atomic_add(tickets + i_b, 1, sem="acq_rel") == chunks - 1:
         tl.debug_barrier()  # no thread reads before that one has drawn it
-        store_descriptor(
-            parts, parts_2, sums, sums_2, counts, p_counts, descriptor, i_b, T, M, chunks, MASKED, KEEP, BC, BN
-        )
+        add_chunks(parts, sums, i_b, COORDINATES * M, chunks, BC, BJ)
+        add_chunks(parts_2, sums_2, i_b, COORDINATES * M, chunks, BC, BJ)
+        add_counts(p_counts, counts + i_b * COUNTS, T, chunks, MASKED, BC)
+        tl.debug_barrier()
+        store_descriptor(sums, sums_2, counts, descriptor, i_b, M, BN)
         tl.debug_barrier()
         p_descriptor = descriptor + i_b * 2 * M * COORDINATES
         store_logits(p_descriptor, weight, bias, logits + i_b * K, 2 * M * COORDINATES, K, BK, BJ)

@@ -28,16 +28,15 @@ def launch_head(
     """Logits (B, K), descriptor (B, 2, M, 7), sums and sums_2 (B, 7, M), counts (B, 4) and states (B, 2M, T).
 
     parts (B, chunks, 7, M) are the direct bank's moment sums; local, ends and the states are the cascaded bank's, and
-    tickets (B,) are zero. All but logits and descriptor is written only with `keep`; the logits are written to `logits`
-    if that is given.
+    tickets (B,) are zero. States are written only with `keep`; the logits are written to `logits` if that is given.
     """
     weight, bias = contiguous(weight, bias)
     (batch, rows, stride), chunks, outputs = local.shape, ends.shape[2], len(bias)
     modes = rows // 2
     parts_2, counts_of_chunks = torch.empty_like(parts), parts.new_empty(batch, chunks, LAG_COUNT, dtype=torch.int32)
     states = torch.empty_like(local) if keep else local
-    sums, sums_2 = (parts.new_empty(batch, MOMENTS, modes) if keep else parts for _ in range(2))
-    counts = parts.new_empty(batch, LAG_COUNT, dtype=torch.int32) if keep else counts_of_chunks
+    sums, sums_2 = (parts.new_empty(batch, MOMENTS, modes) for _ in range(2))
+    counts = parts.new_empty(batch, LAG_COUNT, dtype=torch.int32)
     descriptor = parts.new_empty(batch, 2, modes, MOMENTS)
     logits = parts.new_empty(batch, outputs) if logits is None else logits
     masked, (mask,) = prepare_masks(parts, valid)

@@ -101,11 +101,12 @@ def reader_fwd_kernel(
             store_moments(p_sums, m_m, M, b_zr, b_zi, b_hr, b_hi, BM, BT)
             p_w = synthesis + o_d[:, None] * 2 * M + o_m[None, :]
             m_w = m_d[:, None] & m_m[None, :]
-            b_wr, b_wi = tl.load(p_w, mask=m_w, other=0.0), tl.load(p_w + M, mask=m_w, other=0.0)
-            b_s += tl.dot(b_wr, b_zr, input_precision="tf32x3")
-            b_s += tl.dot(b_wi, b_zi, input_precision="tf32x3")
-            b_o += tl.dot(b_wr, b_hr, input_precision="tf32x3")
-            b_o += tl.dot(b_wi, b_hi, input_precision="tf32x3")
+            b_w = tl.load(p_w, mask=m_w, other=0.0)
+            b_s += tl.dot(b_w, b_zr, input_precision="tf32x3")
+            b_o += tl.dot(b_w, b_hr, input_precision="tf32x3")
+            b_w = tl.load(p_w + M, mask=m_w, other=0.0)
+            b_s += tl.dot(b_w, b_zi, input_precision="tf32x3")
+            b_o += tl.dot(b_w, b_hi, input_precision="tf32x3")
         b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
         for k in tl.static_range(TAPS):
             b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
