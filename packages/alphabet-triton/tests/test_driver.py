@@ -15,7 +15,7 @@ from alphabet_triton.configurations import list_configurations
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="compiled kernels, not interpreted")
 
-FORWARD = ["edge_fwd_kernel", "scan_fwd_kernel", "reader_fwd_kernel", "scan_fwd_kernel", "head_fwd_kernel"]
+FORWARD = ["edge_fwd_kernel", "reader_fwd_kernel", "head_fwd_kernel"]
 
 
 @pytest.mark.parametrize("masks", ["none", "both"])

@@ -9,10 +9,10 @@ from alphabet_testing.kernels.device import PtxDevice
 from alphabet_testing.kernels.faults import FAULTS
 from alphabet_testing.kernels.memo import LaunchMemo, copy_bytes, digest_launch
 from alphabet_triton.launching import record
+from alphabet_triton.ops.edge.launch import launch_edge
 from alphabet_triton.ops.fold.launch import Foldable, launch_fold
-from alphabet_triton.ops.head.launch import launch_head
 
-D, M, K = 16, 4, 3
+D, M = 16, 4
 ARGUMENTS = ["base", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
 
 
@@ -30,11 +30,14 @@ def make_fold():
     return make_launch(lambda *given: launch_fold(Foldable(*given)), *((shape, torch.float32) for shape in shapes))
 
 
-def make_head():
-    sums, counts = ((1, 7, M), torch.float64), torch.full((1, 4), 9, dtype=torch.int32)
+def make_edge():
+    names = ("project", "taps", "bias", "matrix", "transition")
+    shapes = ((1, 9, 1), (D, 1), (D, 5), (D,), (2 * M, D), (2 * M,))
     return make_launch(
-        lambda first, second, weight, bias: launch_head(first, second, counts, weight, bias),
-        sums, sums, ((K, 14 * M), torch.float32), ((K,), torch.float32),
+        lambda values, *weights: launch_edge(
+            values, None, None, **dict(zip(names, weights, strict=True)), keep=False
+        ),
+        *((shape, torch.float32) for shape in shapes),
     )  # fmt: skip
 
 
@@ -121,10 +124,10 @@ def test_broken_launches_are_always_executed_and_never_kept():
 def test_what_follows_a_broken_launch_is_not_kept():
     memo = LaunchMemo()
     broken = PtxDevice(fault=FAULTS["no gain of the norm"], memo=memo)
-    found = [run(broken, launch) for launch in (make_fold(), make_head())][-1]
+    found = [run(broken, launch) for launch in (make_fold(), make_edge())][-1]
     unbroken = PtxDevice(memo=memo)
-    assert run(unbroken, make_head()) == found
-    assert unbroken.executed == ["head_fwd_kernel"]
+    assert run(unbroken, make_edge()) == found
+    assert unbroken.executed == ["edge_fwd_kernel"]
 
 
 def test_a_launch_that_races_is_not_kept():

@@ -7,11 +7,8 @@ from alphabet_core import Alphabet
 from alphabet_core.fused import Bank, FixedFrame, Frame
 from torch import Tensor, nn
 
-from alphabet_triton.ops.edge.autograd import edge
 from alphabet_triton.ops.fold.autograd import fold
-from alphabet_triton.ops.head.autograd import head
-from alphabet_triton.ops.reader.autograd import reader
-from alphabet_triton.ops.scan.autograd import scan
+from alphabet_triton.ops.logits.autograd import logits
 
 
 def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor | None) -> Tensor:
@@ -23,34 +20,28 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
     assert cascaded is not None
     assert synthesis is not None
     assert isinstance(affine, nn.Linear)
-    length = values.shape[1]
     matrix, transition, matrix_2, transition_2, synthesized, through, _ = fold(  # (2M, D), (2M,), .., (D, 2M), (D,)
         *list_factors(direct), *list_factors(cascaded), synthesis.scale, synthesis.feedthrough
     )
-    lifted, scale, drive, _ = edge(  # lines 4-7: (B, D, T), (B, T), (B, 2M, T)
+    found: Tensor = logits(
         values,
         valid,
+        gate,
         project=model.project.weight,
         taps=direct.lift.kernel,
         bias=direct.lift.bias,
         matrix=matrix,
-    )
-    states, sums, counts = scan(drive, transition, valid, gate, length)  # lines 8, 10: (B, 2M, T), (B, 7, M), (B, 4)
-    sums_2, *_ = reader(  # lines 9, 11-15: (B, 7, M)
-        lifted=lifted,
-        scale=scale,
-        states=states,
-        valid=valid,
+        transition=transition,
         synthesis=synthesized,
         through=through,
-        taps=cascaded.lift.kernel,
-        bias=cascaded.lift.bias,
-        matrix=matrix_2,
-        transition=transition_2,
-        length=length,
-    )
-    logits: Tensor = head(sums, sums_2, counts, affine.weight, affine.bias)[0]  # the last line: (B, K)
-    return logits
+        taps_2=cascaded.lift.kernel,
+        bias_2=cascaded.lift.bias,
+        matrix_2=matrix_2,
+        transition_2=transition_2,
+        weight=affine.weight,
+        head_bias=affine.bias,
+    )[0]
+    return found
 
 
 def list_factors(bank: Bank) -> tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor]:

@@ -9,16 +9,17 @@ from alphabet_core.fused import Frame
 from torch import Tensor, nn
 
 from alphabet_triton.fused_adamw import FusedAdamW
+from alphabet_triton.inference import infer
 from alphabet_triton.inputs import Inputs
 from alphabet_triton.ops.constraint.launch import launch_constraint
-from alphabet_triton.ops.edge.launch import launch_edge, launch_edge_rows
+from alphabet_triton.ops.edge.launch import launch_edge_rows
 from alphabet_triton.ops.fold.launch import Foldable, launch_fold, launch_fold_backward
-from alphabet_triton.ops.head.launch import launch_head
 from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_products
 from alphabet_triton.ops.loss.launch import LOSS_FLAGS, launch_loss
-from alphabet_triton.ops.reader.launch import launch_reader, launch_reader_rows
-from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_adjoint
+from alphabet_triton.ops.reader.launch import launch_reader_rows
+from alphabet_triton.ops.scan.launch import launch_scan_adjoint
 from alphabet_triton.ops.totals.launch import launch_totals
+from alphabet_triton.weights import BankWeights, Weights
 
 
 def covers_step(model: Alphabet, loss: str, targets: Tensor, adamw: FusedAdamW) -> bool:
@@ -73,50 +74,56 @@ def write_gradients(
 
     # Forward: Algorithm 1, keeping what the adjoint reads.
     factors = launch_fold(foldable)
-    pre, lifted, scale, drive = launch_edge(  # lines 4-7: (B, D, T), (B, D, T), (B, T), (B, 2M, T)
+    kept = infer(
         values,
         valid,
-        project=model.project.weight,
-        taps=direct.lift.kernel,
-        bias=direct.lift.bias,
-        matrix=factors.matrix,
+        gate,
+        Weights(
+            project=model.project.weight,
+            direct=BankWeights(direct.lift.kernel, direct.lift.bias, factors.matrix, factors.transition),
+            synthesis=factors.synthesis,
+            through=factors.through,
+            cascaded=BankWeights(cascaded.lift.kernel, cascaded.lift.bias, factors.matrix_2, factors.transition_2),
+            head=head.weight,
+            head_bias=head.bias,
+        ),
         keep=True,
     )
-    states, sums, counts = launch_scan(drive, factors.transition, valid, gate, length, store=True, count=True)  # 8, 10
-    sums_2, pre_2, scale_2, states_2 = launch_reader(  # lines 9, 11-15
-        lifted=lifted,
-        scale=scale,
-        states=states,
-        valid=valid,
-        synthesis=factors.synthesis,
-        through=factors.through,
-        taps=cascaded.lift.kernel,
-        bias=cascaded.lift.bias,
-        matrix=factors.matrix_2,
-        transition=factors.transition_2,
-        length=length,
-        keep=True,
+    losses, d_logits, d_sums, d_sums_2 = launch_loss(
+        loss, kept.logits, targets, kept.sums, kept.sums_2, kept.counts, head.weight
     )
-    logits, descriptor = launch_head(sums, sums_2, counts, head.weight, head.bias)  # (B, K), (B, 2, M, 7)
-    losses, d_logits, d_sums, d_sums_2 = launch_loss(loss, logits, targets, sums, sums_2, counts, head.weight)
 
     # Adjoint, from the last line to the first.
     d_drive_2, d_transition_2 = launch_scan_adjoint(
-        states_2, factors.transition_2, valid, valid, length, d_sums_2, None
+        kept.states_2, factors.transition_2, valid, valid, length, d_sums_2, None
     )
     d_pre_2 = launch_norm_backward(
-        length=length, valid=valid, matrix=factors.matrix_2, pre=pre_2, scale=scale_2, d_drive=d_drive_2, others=None
+        length=length,
+        valid=valid,
+        matrix=factors.matrix_2,
+        pre=kept.pre_2,
+        scale=kept.scale_2,
+        d_drive=d_drive_2,
+        others=None,
     )
     d_stream, d_lifted, d_scale, d_states, reader_rows = launch_reader_rows(
-        lifted, scale, states, valid, factors.synthesis, factors.through, cascaded.lift.kernel, length, d_pre_2
+        kept.lifted,
+        kept.scale,
+        kept.states,
+        valid,
+        factors.synthesis,
+        factors.through,
+        cascaded.lift.kernel,
+        length,
+        d_pre_2,
     )
-    d_drive, d_transition = launch_scan_adjoint(states, factors.transition, valid, gate, length, d_sums, d_states)
+    d_drive, d_transition = launch_scan_adjoint(kept.states, factors.transition, valid, gate, length, d_sums, d_states)
     d_pre = launch_norm_backward(
         length=length,
         valid=valid,
         matrix=factors.matrix,
-        pre=pre,
-        scale=scale,
+        pre=kept.pre,
+        scale=kept.scale,
         d_drive=d_drive,
         others=(d_lifted, d_scale),
     )
@@ -126,8 +133,8 @@ def write_gradients(
     products = launch_products(
         length,
         {
-            "d_drive": d_drive, "pre": pre, "scale": scale, "d_drive_2": d_drive_2, "pre_2": pre_2,
-            "scale_2": scale_2, "states": states, "d_stream": d_stream,
+            "d_drive": d_drive, "pre": kept.pre, "scale": kept.scale, "d_drive_2": d_drive_2, "pre_2": kept.pre_2,
+            "scale_2": kept.scale_2, "states": kept.states, "d_stream": d_stream,
         },
     )  # fmt: skip
     folded = {
@@ -139,7 +146,7 @@ def write_gradients(
     launch_totals(
         {
             "edge_rows": edge_rows, "reader_rows": reader_rows, "products": products, "d_transition": d_transition,
-            "d_transition_2": d_transition_2, "d_logits": d_logits, "descriptor": descriptor, "losses": losses,
+            "d_transition_2": d_transition_2, "d_logits": d_logits, "descriptor": kept.descriptor, "losses": losses,
         },
         {
             "d_project": gradient(model.project.weight),

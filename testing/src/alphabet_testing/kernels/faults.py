@@ -136,21 +136,38 @@ def code_with_a_lost_sign(ptx):
     return ptx.replace("neg.f32", "mov.b32", 1)
 
 
+def code_with_relaxed_tickets(ptx):
+    """Tickets are still drawn one by one, but what was stored before need not be seen by who draws the last."""
+    return ptx.replace("atom.global.gpu.acq_rel", "atom.global.gpu.relaxed")
+
+
 def code_with_unmasked_stores(ptx):
     """Stores that only some threads may do, done by all."""
     return re.sub(r"@!?%p\d+ (st\.global)", r"\1", ptx)
 
 
 FAULTS = {
-    "conjugate poles": Fault("scan_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles in the edge": Fault("edge_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles in the reader": Fault("reader_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles of the cascaded bank": Fault("reader_fwd_kernel", "numbers", tensor("transition_2", conjugate)),
+    "conjugate poles in the head": Fault("head_fwd_kernel", "numbers", tensor("transition", conjugate)),
     "conjugate poles in the backward": Fault("scan_bwd_kernel", "numbers", tensor("transition", conjugate)),
-    "a token too few": Fault("scan_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few in the reader": Fault("reader_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few in the head": Fault("head_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "no chunk's end carried": Fault("reader_fwd_kernel", "numbers", tensor("ends", torch.zeros_like)),
+    "no chunk's end carried in the head": Fault("head_fwd_kernel", "numbers", tensor("ends", torch.zeros_like)),
+    "ends of chunks in another order": Fault(
+        "head_fwd_kernel", "numbers", tensor("ends", lambda e: e.flip(2).contiguous())
+    ),
+    "a ticket drawn before": Fault("head_fwd_kernel", "numbers", tensor("tickets", torch.ones_like)),
     "a token too few in the backward": Fault("scan_bwd_kernel", "numbers", scalar(T=LENGTH - 1)),
-    "a missing mode": Fault("scan_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
-    "a mode too many": Fault("scan_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
-    "the gate left open": Fault("scan_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
+    "a missing mode": Fault("edge_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
+    "a mode too many": Fault("edge_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
+    "a mode too many in the head": Fault("head_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
+    "the gate left open": Fault("edge_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
     "the gate left open in the backward": Fault("scan_bwd_kernel", "numbers", tensor("gate", torch.ones_like)),
-    "everything valid": Fault("scan_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
+    "everything valid": Fault("head_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
+    "everything valid in the reader": Fault("reader_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
     "states' gradient left out": Fault("scan_bwd_kernel", "numbers", flag(ALONE=True)),
     "lags' gradients in another order": Fault(
         "scan_bwd_kernel", "numbers", tensor("d_sums", lambda d: d.roll(2, dims=1).contiguous())
@@ -201,9 +218,12 @@ FAULTS = {
     "another descriptor": Fault("totals_kernel", "numbers", tensor("descriptor", torch.neg)),
     "no barriers in the sums": Fault("totals_kernel", "race", code_without_barriers, "none"),
     "no gain of the norm": Fault("fold_fwd_kernel", "numbers", tensor("gain", torch.ones_like)),
-    "banks exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
+    "the direct bank's moments in another order": Fault(
+        "head_fwd_kernel", "numbers", tensor("parts", lambda p: p.roll(1, dims=2).contiguous())
+    ),
+    "sums exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
     "banks exchanged in the backward": Fault("head_bwd_kernel", "numbers", swap("d_sums", "d_sums_2")),
-    "another lag's count": Fault("head_fwd_kernel", "numbers", tensor("counts", shift_pairs)),
+    "a missing chunk in the head": Fault("head_fwd_kernel", "numbers", drop_block),
     "another lag's count in the backward": Fault("head_bwd_kernel", "numbers", tensor("counts", shift_pairs)),
     "no clipping": Fault("adamw_kernel", "numbers", tensor("settings", unclipped)),
     "a step ahead": Fault("adamw_kernel", "numbers", tensor("steps", one_later)),
@@ -238,9 +258,12 @@ FAULTS = {
         "reader_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE
     ),
     "a missing part in the backward": Fault("edge_bwd_kernel", "numbers", drop_block, "none", WIDE),
-    "shuffles from too far": Fault("scan_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
-    "a lost sign": Fault("scan_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
-    "unmasked stores": Fault("scan_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "shuffles from too far": Fault("edge_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
+    "shuffles from too far in the reader": Fault("reader_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
+    "a lost sign": Fault("edge_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
+    "unmasked stores": Fault("edge_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "no barriers in the head": Fault("head_fwd_kernel", "race", code_without_barriers, "none"),
+    "a ticket that orders nothing": Fault("head_fwd_kernel", "race", code_with_relaxed_tickets, "none"),
     "unmasked stores in the backward": Fault("edge_bwd_kernel", "bounds", code_with_unmasked_stores, "none"),
 }
 

@@ -11,32 +11,45 @@ from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_outer_b
 
 
 def launch_edge(
-    values: Tensor, valid: Tensor | None, *, project: Tensor, taps: Tensor, bias: Tensor, matrix: Tensor, keep: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Tensors pre and lifted (B, D, T), scale (B, T) and drive (B, 2M, T) of values (B, T, C).
+    values: Tensor,
+    valid: Tensor | None,
+    gate: Tensor | None,
+    *,
+    project: Tensor,
+    taps: Tensor,
+    bias: Tensor,
+    matrix: Tensor,
+    transition: Tensor,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Tensors pre and lifted (B, D, T), scale (B, T), local (B, 2M, T), ends (B, 2M, chunks) and tickets (B,).
 
-    pre, what the SiLU is applied to, is written only with `keep`.
+    values are (B, T, C). local and ends are the direct bank's states in chunks that begin at zero, and each chunk's
+    last; tickets are zeros for the head. pre, what the SiLU is applied to, is written only with `keep`.
     """
     values, project, taps, bias, matrix = contiguous(values, project, taps, bias, matrix)
-    (batch, length, channels), (states, width) = values.shape, matrix.shape
-    stride = row_stride(length)
+    (batch, length, channels), (rows, width) = values.shape, matrix.shape
+    stride, blocks = row_stride(length), feature_blocks(EDGE, width)
+    chunks = tiles(length, blocks.sizes["BT"])
     lifted, scale = values.new_empty(batch, width, stride), values.new_empty(batch, stride)
-    drive = values.new_empty(batch, states, stride)
+    local, ends = values.new_empty(batch, rows, stride), values.new_empty(batch, rows, chunks)
+    tickets = values.new_empty(batch, dtype=torch.int32)
     pre = torch.empty_like(lifted) if keep else lifted
-    masked, (mask,) = prepare_masks(values, valid)
-    blocks = feature_blocks(EDGE, width)
-    weights = {"project": project, "taps": taps, "bias": bias, "matrix": matrix}
+    masked, (mask, open_) = prepare_masks(values, valid, gate)
+    given = {"values": values, "valid": mask, "gate": open_}
+    weights = {"project": project, "taps": taps, "bias": bias, "matrix": matrix, "transition": transition}
+    found = {"pre": pre, "lifted": lifted, "scale": scale, "local": local, "ends": ends, "tickets": tickets}
     run(
         Launch(
             edge_fwd_kernel,
-            (tiles(length, blocks.sizes["BT"]) * batch,),
-            {"values": values, "valid": mask, **weights, "pre": pre, "lifted": lifted, "scale": scale, "drive": drive},
-            {"T": length, "TS": stride, "C": channels, "D": width, "N": states},
+            (chunks * batch,),
+            {**given, **weights, **found},
+            {"T": length, "TS": stride, "C": channels, "D": width, "M": rows // 2},
             blocks,
             {"MASKED": masked, "KEEP": keep, "WIDE": width > blocks.sizes["BD"]},
         )
     )
-    return pre, lifted, scale, drive
+    return pre, lifted, scale, local, ends, tickets
 
 
 def launch_edge_rows(

@@ -13,6 +13,9 @@ from alphabet_core.fused import MOMENTS
 
 from alphabet_triton.buffers import LAG_COUNT
 from alphabet_triton.launching import KERNEL
+from alphabet_triton.ops.chunk.kernel import halo_tokens, keep_valid, load_chunk, store_moments, store_states
+from alphabet_triton.ops.lift.kernel import locate, valid_tokens
+from alphabet_triton.ops.pairs.kernel import add_pairs
 
 COORDINATES = tl.constexpr(MOMENTS)
 LAGS = tl.constexpr(LAG_COUNT - 1)
@@ -68,42 +71,149 @@ def radial_ratio(b_radius):
 
 
 @triton.jit
-def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: tl.constexpr):
-    """One of a pole's seven coordinates, for some poles: its share of the logits, in float64."""
-    tl.store(p_descriptor + coordinate, b_x, mask=m_n)
-    b_w = tl.load(p_weight + coordinate, mask=m_w, other=0.0).to(tl.float64)
-    return b_total + tl.sum(b_w * b_x.to(tl.float64)[None, :], 1)
+def store_counts(p_counts, o_t, m_v, p_valid):
+    """Store how many pairs (t, t - lag) of valid tokens a chunk has, for lag zero and every other."""
+    tl.store(p_counts, tl.sum(m_v.to(tl.int32)))
+    for i in tl.static_range(LAGS):
+        o_l = o_t - (1 << i)
+        m_l = valid_tokens(o_l, m_v & (o_l >= 0), p_valid, True)
+        tl.store(p_counts + 1 + i, tl.sum(m_l.to(tl.int32)))
+
+
+@triton.jit
+def add_counts(p_counts, T, chunks, lag: tl.constexpr, row: tl.constexpr, MASKED: tl.constexpr, BC: tl.constexpr):
+    """The number of valid pairs of a lag in a sequence."""
+    if MASKED:
+        b_n = tl.zeros([BC], tl.int32)
+        for start in range(0, chunks, BC):
+            o_c = start + tl.arange(0, BC)
+            b_n += tl.load(p_counts + o_c * COUNTS + row, mask=o_c < chunks, other=0)
+        n = tl.sum(b_n)
+    else:
+        n = tl.maximum(T - lag, 0)
+    return n
+
+
+@triton.jit
+def add_chunks(
+    parts, parts_2, sums, sums_2, p_parts, p_sums, row, M, chunks, m_1, m_2, n,
+    KEEP: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """One of the seven moments, of poles of both banks: the sum over a sequence's chunks, over n pairs."""
+    b_x = tl.zeros([BC, BN], tl.float32)
+    for start in range(0, chunks, BC):
+        o_c = start + tl.arange(0, BC)
+        m_c = (o_c < chunks)[:, None]
+        p_c = p_parts[None, :] + (o_c[:, None] * COORDINATES + row) * M
+        b_x += tl.load(parts + p_c, mask=m_c & m_1[None, :], other=0.0)
+        b_x += tl.load(parts_2 + p_c, mask=m_c & m_2[None, :], other=0.0)
+    b_sum = tl.sum(b_x, 0)
+    if KEEP:
+        store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_sum)
+    return tl.div_rn(b_sum, tl.maximum(n, 1).to(tl.float32) + tl.zeros([BN], tl.float32))
+
+
+@triton.jit
+def store_descriptor(
+    parts, parts_2, sums, sums_2, counts, p_counts, descriptor, i_b, T, M, chunks,
+    MASKED: tl.constexpr, KEEP: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """A sequence's descriptor (2, M, 7) of its chunks' moment sums (chunks, 7, M) of either bank."""
+    for start in range(0, 2 * M, BN):
+        o_n = start + tl.arange(0, BN)  # the poles of both banks
+        m_n = o_n < 2 * M
+        m_1, m_2 = o_n < M, m_n & (o_n >= M)
+        p_parts, p_sums = i_b * chunks * COORDINATES * M + o_n % M, i_b * COORDINATES * M + o_n % M
+        p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
+        n = add_counts(p_counts, T, chunks, 0, 0, MASKED, BC)
+        if KEEP:
+            tl.store(counts + i_b * COUNTS, n)
+        b_energy = add_chunks(
+            parts, parts_2, sums, sums_2, p_parts, p_sums, 0, M, chunks, m_1, m_2, n, KEEP, BC, BN
+        )  # fmt: skip
+        tl.store(p_descriptor, log1p(b_energy), mask=m_n)
+        for i in tl.static_range(LAGS):
+            n = add_counts(p_counts, T, chunks, 1 << i, 1 + i, MASKED, BC)
+            if KEEP:
+                tl.store(counts + i_b * COUNTS + 1 + i, n)
+            b_re = add_chunks(
+                parts, parts_2, sums, sums_2, p_parts, p_sums, 1 + 2 * i, M, chunks, m_1, m_2, n, KEEP, BC, BN
+            )  # fmt: skip
+            b_im = add_chunks(
+                parts, parts_2, sums, sums_2, p_parts, p_sums, 2 + 2 * i, M, chunks, m_1, m_2, n, KEEP, BC, BN
+            )  # fmt: skip
+            b_radius, _, _ = split_radius(b_re, b_im)
+            b_ratio = radial_ratio(b_radius)
+            tl.store(p_descriptor + 1 + 2 * i, b_re * b_ratio, mask=m_n)
+            tl.store(p_descriptor + 2 + 2 * i, b_im * b_ratio, mask=m_n)
+
+
+@triton.jit
+def store_logits(p_descriptor, weight, bias, p_logits, size, K, BK: tl.constexpr, BJ: tl.constexpr):
+    """Logits (K,) = weight (K, size) @ descriptor (size,) + bias, added up in float32 pairs."""
+    for start in range(0, K, BK):
+        o_k = start + tl.arange(0, BK)
+        m_k = o_k < K
+        b_x, b_low = tl.zeros([BK, BJ], tl.float32), tl.zeros([BK, BJ], tl.float32)
+        for j in range(0, size, BJ):
+            o_j = j + tl.arange(0, BJ)
+            m_j = o_j < size
+            p_w = weight + o_k[:, None].to(tl.int64) * size + o_j[None, :]
+            b_w = tl.load(p_w, mask=m_k[:, None] & m_j[None, :], other=0.0)
+            b_d = tl.load(p_descriptor + o_j, mask=m_j, other=0.0)[None, :] + tl.zeros([BK, BJ], tl.float32)
+            b_y = b_w * b_d
+            b_x, b_low = add_pairs(b_x, b_low, b_y, tl.fma(b_w, b_d, -b_y))
+        b_sum, b_rest = tl.reduce((b_x, b_low), 1, add_pairs)
+        b_bias = tl.load(bias + o_k, mask=m_k, other=0.0)
+        b_sum, b_rest = add_pairs(b_sum, b_rest, b_bias, tl.zeros([BK], tl.float32))
+        tl.store(p_logits + o_k, b_sum + b_rest, mask=m_k)
 
 
 @triton.jit(**KERNEL)
 def head_fwd_kernel(
-    sums, sums_2, counts, weight, bias, descriptor, logits, M, K,
-    WIDE: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    parts, local, ends, transition, valid, weight, bias, tickets, parts_2, counts_of_chunks,
+    states, sums, sums_2, counts, descriptor, logits, T, TS, M, K,
+    MASKED: tl.constexpr, KEEP: tl.constexpr,
+    BT: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BJ: tl.constexpr,
 ):  # fmt: skip
-    """Sums (B, 7, M) of either bank over counts (B, 4) to the descriptor (B, 2, M, 7) and logits (B, K)."""
-    i_b, i_k = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    o_k = i_k * BK + tl.arange(0, BK)
-    m_k = o_k < K
-    b_total = tl.load(bias + o_k, mask=m_k, other=0.0).to(tl.float64)
-    for start in range(0, 2 * M if WIDE else 1, BN):
-        o_n = start + tl.arange(0, BN)  # the poles of both banks
-        m_n = o_n < 2 * M
-        m_1, m_2 = o_n < M, m_n & (o_n >= M)
-        m_w = m_k[:, None] & m_n[None, :]
-        p_sums = i_b * COORDINATES * M + o_n % M
-        p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES
-        p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
-        b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
-        b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
-        for lag in tl.static_range(LAGS):
-            n = count_pairs(counts, i_b, 1 + lag)
-            b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
-            b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
-            b_radius, _, _ = split_radius(b_re, b_im)
-            b_ratio = radial_ratio(b_radius)
-            b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag)
-            b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag)
-    tl.store(logits + i_b * K + o_k, b_total.to(tl.float32), mask=m_k)
+    """Lines 14, 15 and the last: every chunk's moments of the cascaded bank, and of all chunks' moments the logits.
+
+    local (B, 2M, T), ends (B, 2M, chunks): the cascaded bank's states in chunks that began at zero, and their last;
+    parts, parts_2 (B, chunks, 7, M): moment sums of either bank, of which this writes the second; descriptor (B, 2, M,
+    7), logits (B, K). With KEEP also the states (B, 2M, T), sums and sums_2 (B, 7, M) and counts (B, 4) of all chunks.
+
+    A program has one chunk. Programs of a sequence draw tickets; the one that draws the last finds all chunks' sums
+    written, and adds them up in their order: the result does not depend on which program it is.
+    """
+    chunks = tl.cdiv(T, BT)
+    i_t, i_b = locate(chunks)
+    o_t = i_t * BT + tl.arange(0, BT)
+    o_h, _ = halo_tokens(i_t, BT)
+    p_valid = valid + i_b * T
+    m_t = o_t < T
+    m_v = valid_tokens(o_t, m_t, p_valid, MASKED)
+    m_o = valid_tokens(o_h, (o_h >= 0) & (o_h < T), p_valid, MASKED)
+    for m in range(0, M, BM):
+        o_m = m + tl.arange(0, BM)
+        b_zr, b_zi, b_hr, b_hi = load_chunk(local, ends, transition, i_b, i_t, o_m, T, TS, M, BM, BT, BC)
+        if KEEP:
+            store_states(states, i_b, o_m, o_t, M, T, TS, b_zr, b_zi)
+        b_zr, b_zi = keep_valid(b_zr, b_zi, m_v)
+        b_hr, b_hi = keep_valid(b_hr, b_hi, m_o)
+        p_sums = parts_2 + (i_b * chunks + i_t) * COORDINATES * M + o_m
+        store_moments(p_sums, o_m < M, M, b_zr, b_zi, b_hr, b_hi, BM, BT)
+    p_counts = counts_of_chunks + i_b * chunks * COUNTS
+    if MASKED:
+        store_counts(p_counts + i_t * COUNTS, o_t, m_v, p_valid)
+    tl.debug_barrier()  # all threads have stored before one of them draws the ticket
+    if tl.atomic_add(tickets + i_b, 1, sem="acq_rel") == chunks - 1:
+        tl.debug_barrier()  # no thread reads before that one has drawn it
+        store_descriptor(
+            parts, parts_2, sums, sums_2, counts, p_counts, descriptor, i_b, T, M, chunks, MASKED, KEEP, BC, BN
+        )
+        tl.debug_barrier()
+        p_descriptor = descriptor + i_b * 2 * M * COORDINATES
+        store_logits(p_descriptor, weight, bias, logits + i_b * K, 2 * M * COORDINATES, K, BK, BJ)
 
 
 @triton.jit

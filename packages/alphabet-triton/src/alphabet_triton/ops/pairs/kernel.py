@@ -23,6 +23,13 @@ def add_to_pair(b_sum, b_rest, b_x):
 
 
 @triton.jit
+def add_pairs(b_x, b_xrest, b_y, b_yrest):
+    """The sum of two pairs."""
+    b_sum, b_left = two_sum(b_x, b_y)
+    return b_sum, b_left + (b_xrest + b_yrest)
+
+
+@triton.jit
 def close_pair(b_sum, b_rest, axis: tl.constexpr):
     """The sum of a pair over an axis."""
     return tl.sum(b_sum, axis) + tl.sum(b_rest, axis)

@@ -1,6 +1,7 @@
 """How the terminal reader's kernels are called."""
 
 import torch
+from alphabet_core.fused import MOMENTS
 from torch import Tensor
 
 from alphabet_triton.blocks import READER, READER_BWD, feature_blocks
@@ -8,52 +9,55 @@ from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, sum_over_pr
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_outer_backward
 from alphabet_triton.ops.reader.kernel import reader_bwd_kernel, reader_fwd_kernel
-from alphabet_triton.ops.scan.launch import launch_scan, launch_scan_backward
+from alphabet_triton.ops.scan.launch import launch_scan_backward
 
 
 def launch_reader(
     *,
     lifted: Tensor,
     scale: Tensor,
-    states: Tensor,
+    local: Tensor,
+    ends: Tensor,
+    transition: Tensor,
     valid: Tensor | None,
     synthesis: Tensor,
     through: Tensor,
     taps: Tensor,
     bias: Tensor,
     matrix: Tensor,
-    transition: Tensor,
+    transition_2: Tensor,
     length: int,
     keep: bool,
-    drive: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Moment sums (B, 7, M), pre (B, D, T), scale (B, T) and states (B, 2M, T) of the cascaded bank.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Tensors states (B, 2M, T), parts (B, chunks, 7, M), pre (B, D, T), scale (B, T), local and ends.
 
-    All but the sums are written only with `keep`; pre is also written for wide models. The drive is written to `drive`
-    (B, 2M, T) if that is given.
+    lifted, scale, local and ends are those of `launch_edge`; local and ends of the cascaded bank are returned.
+    states and parts, the chunks' moment sums, are those of the direct bank, pre and scale are the cascaded bank's.
+    States and scale are written only with `keep`, pre also for wide models.
     """
     synthesis, through, taps, bias, matrix = contiguous(synthesis, through, taps, bias, matrix)
-    (batch, width, stride), rows = lifted.shape, len(matrix)
-    drive = lifted.new_empty(batch, rows, stride) if drive is None else drive
+    (batch, width, stride), rows, chunks = lifted.shape, len(matrix), ends.shape[2]
     blocks = feature_blocks(READER, width)
     wide = width > blocks.sizes["BD"]
+    states, scale_2 = (torch.empty_like(local), torch.empty_like(scale)) if keep else (local, scale)
     pre = torch.empty_like(lifted) if keep or wide else lifted
-    scale_2 = torch.empty_like(scale) if keep else scale
+    parts = lifted.new_empty(batch, chunks, MOMENTS, rows // 2)
+    local_2, ends_2 = torch.empty_like(local), torch.empty_like(ends)
     masked, (mask,) = prepare_masks(lifted, valid)
-    features = {"lifted": lifted, "scale": scale, "states": states, "valid": mask}
+    features = {"lifted": lifted, "scale": scale, "local": local, "ends": ends, "transition": transition, "valid": mask}
     weights = {"synthesis": synthesis, "through": through, "taps": taps, "bias": bias, "matrix": matrix}
+    found = {"states": states, "sums": parts, "pre": pre, "scale_2": scale_2, "local_2": local_2, "ends_2": ends_2}
     run(
         Launch(
             reader_fwd_kernel,
-            (tiles(length, blocks.sizes["BT"]) * batch,),
-            {**features, **weights, "pre": pre, "scale_2": scale_2, "drive": drive},
-            {"T": length, "TS": stride, "D": width, "N": rows},
+            (chunks * batch,),
+            {**features, **weights, "transition_2": transition_2, **found},
+            {"T": length, "TS": stride, "D": width, "M": rows // 2},
             blocks,
             {"MASKED": masked, "KEEP": keep, "WIDE": wide},
         )
     )
-    states_2, sums, _ = launch_scan(drive, transition, valid, valid, length, store=keep, count=False)
-    return sums, pre, scale_2, states_2
+    return states, parts, pre, scale_2, local_2, ends_2
 
 
 def launch_reader_rows(
