@@ -40,7 +40,7 @@ READER_BWD = {
 # One warp: every warp of a program would do the poles' float64 arithmetic for itself, and an Ada multiprocessor does a
 # 64th as much of it as of float32's.
 FOLD = {16: Blocks({"BD": 16, "BM": 4}, warps=1), 32: Blocks({"BD": 32, "BM": 4}, warps=1)}
-FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=4)
+FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=8)
 CONSTRAINT = Blocks({"BR": 16, "BC": 32}, warps=8)
 ADAMW = Blocks({"BN": 1024}, warps=4)
 TOTALS = Blocks({"BP": 32, "BN": 64}, warps=4)

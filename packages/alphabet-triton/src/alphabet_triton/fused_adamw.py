@@ -1,6 +1,7 @@
 """Clipping and AdamW over all parameters at once, on state that torch's optimizer shares."""
 
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter, is_
 
 import torch
 from alphabet_core.fused import AdamWSettings
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 
 from alphabet_triton.launching import MOST_PARAMETERS
 from alphabet_triton.ops.adamw.launch import launch_adamw
+
+_read_gradient = attrgetter("grad")
 
 
 class FusedAdamW:
@@ -109,8 +112,8 @@ class FusedAdamW:
 
     def expose_gradients(self) -> None:
         """Let `.grad` of every parameter be its clipped gradient, as it is after a step of the reference."""
-        for parameter, gradient in zip(self.parameters, self._clipped, strict=True):
-            if parameter.grad is not gradient:
+        if not all(map(is_, map(_read_gradient, self.parameters), self._clipped)):
+            for parameter, gradient in zip(self.parameters, self._clipped, strict=True):
                 parameter.grad = gradient
 
     def _split(self, flat: Tensor) -> list[Tensor]:
@@ -121,4 +124,4 @@ class FusedAdamW:
 def _list_identities(optimizer: torch.optim.Optimizer) -> list[int]:
     """The identities of the parameters that an optimizer has states of, and of everything in these states."""
     states = optimizer.state
-    return [*map(id, states), *(id(entry) for state in states.values() for entry in state.values())]
+    return list(map(id, chain(states, chain.from_iterable(map(dict.values, states.values())))))

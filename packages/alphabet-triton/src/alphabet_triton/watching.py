@@ -3,7 +3,9 @@
 from itertools import chain
 from operator import attrgetter, is_
 
+from alphabet_core.fused import AdamWSettings, read_adamw_settings
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 _read_version = attrgetter("_version")
 
@@ -43,3 +45,20 @@ class ModelWatch:
     def versions(self) -> list[int]:
         """How often each tensor was written to, as far as torch counts it."""
         return list(map(_read_version, self.tensors))
+
+
+class SettingsMemo:
+    """The settings of an optimizer, read again only when one of them is another object than it was."""
+
+    def __init__(self) -> None:
+        self._seen: list[object] = []  # which are kept, so that no other can have their identity
+        self._settings: AdamWSettings | None = None
+
+    def read(self, optimizer: Optimizer) -> AdamWSettings | None:
+        """The settings of a plain AdamW, or None where a step of this optimizer would be something else."""
+        groups = optimizer.param_groups
+        hooks = not optimizer._optimizer_step_pre_hooks, not optimizer._optimizer_step_post_hooks
+        seen = [optimizer, type(optimizer), len(groups), *hooks, *groups[0].values(), *groups[0].get("betas", ())]
+        if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
+            self._seen, self._settings = seen, read_adamw_settings(optimizer)
+        return self._settings

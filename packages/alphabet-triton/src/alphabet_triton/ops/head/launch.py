@@ -7,7 +7,8 @@ from torch import Tensor
 from alphabet_triton.blocks import head_blocks, head_bwd_blocks
 from alphabet_triton.buffers import LAG_COUNT, contiguous, prepare_masks, tiles
 from alphabet_triton.launching import Launch, run
-from alphabet_triton.ops.head.kernel import head_bwd_kernel, head_fwd_kernel
+from alphabet_triton.ops.head.backward import head_bwd_kernel
+from alphabet_triton.ops.head.kernel import head_fwd_kernel
 
 
 def launch_head(

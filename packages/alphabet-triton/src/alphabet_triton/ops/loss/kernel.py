@@ -14,7 +14,8 @@ import triton
 import triton.language as tl
 
 from alphabet_triton.launching import KERNEL
-from alphabet_triton.ops.head.kernel import log1p, store_sum_gradients
+from alphabet_triton.ops.head.backward import store_sum_gradients
+from alphabet_triton.ops.head.kernel import log1p
 
 
 @triton.jit
