@@ -179,8 +179,8 @@ def head_fwd_kernel(
     tl.debug_barrier()  # all threads have stored before one of them draws the ticket
     if tl.atomic_add(tickets + i_b, 1, sem="acq_rel") == chunks - 1:
         tl.debug_barrier()  # no thread reads before that one has drawn it
-        add_chunks(parts, sums, i_b, COORDINATES * M, chunks, BC, BJ)
-        add_chunks(parts_2, sums_2, i_b, COORDINATES * M, chunks, BC, BJ)
+        add_chunks(parts, sums, i_b, M * COORDINATES, chunks, BC, BJ)
+        add_chunks(parts_2, sums_2, i_b, M * COORDINATES, chunks, BC, BJ)
         add_counts(p_counts, counts + i_b * COUNTS, T, chunks, MASKED, BC)
         tl.debug_barrier()
         store_descriptor(sums, sums_2, counts, descriptor, i_b, M, BN)
