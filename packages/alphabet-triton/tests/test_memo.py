@@ -9,11 +9,11 @@ from alphabet_testing.kernels.device import PtxDevice
 from alphabet_testing.kernels.faults import FAULTS
 from alphabet_testing.kernels.memo import LaunchMemo, copy_bytes, digest_launch
 from alphabet_triton.launching import record
-from alphabet_triton.ops.fold.launch import launch_fold
-from alphabet_triton.ops.head.launch import launch_head
+from alphabet_triton.ops.edge.launch import launch_edge
+from alphabet_triton.ops.fold.launch import Foldable, launch_fold
 
-D, M, K = 16, 4, 3
-ARGUMENTS = ["frame", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
+D, M = 16, 4
+ARGUMENTS = ["base", "raw_decay", "raw_frequency", "gain", "matrix", "transition"]
 
 
 def make_launch(work, *shapes):
@@ -26,15 +26,18 @@ def make_launch(work, *shapes):
 
 
 def make_fold():
-    single = torch.float32
-    return make_launch(launch_fold, ((D, 2 * M), single), ((M,), single), ((M,), single), ((D,), single))
+    shapes = [*2 * [(D, D), (M,), (M,), (D,)], (D,), (D,)]
+    return make_launch(lambda *given: launch_fold(Foldable(*given)), *((shape, torch.float32) for shape in shapes))
 
 
-def make_head():
-    sums, counts = ((1, 7, M), torch.float64), torch.full((1, 4), 9, dtype=torch.int32)
+def make_edge():
+    names = ("project", "taps", "bias", "matrix", "transition")
+    shapes = ((1, 9, 1), (D, 1), (D, 5), (D,), (2 * M, D), (2 * M,))
     return make_launch(
-        lambda first, second, weight, bias: launch_head(first, second, counts, weight, bias),
-        sums, sums, ((K, 14 * M), torch.float32), ((K,), torch.float32),
+        lambda values, *weights: launch_edge(
+            values, None, None, **dict(zip(names, weights, strict=True)), keep=False
+        ),
+        *((shape, torch.float32) for shape in shapes),
     )  # fmt: skip
 
 
@@ -73,8 +76,8 @@ def share_storage(launch):
 
 CHANGES = {
     "a scalar": lambda launch: replace(launch, scalars={**launch.scalars, "M": M - 1}),
-    "the grid": lambda launch: replace(launch, grid=(2,)),
-    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "frame": launch.tensors["frame"].view(-1)}),
+    "the grid": lambda launch: replace(launch, grid=(1,)),
+    "a shape": lambda launch: replace(launch, tensors={**launch.tensors, "base": launch.tensors["base"].view(-1)}),
     "a storage": share_storage,
     "the order in a storage": lambda launch: replace(
         launch,
@@ -121,10 +124,10 @@ def test_broken_launches_are_always_executed_and_never_kept():
 def test_what_follows_a_broken_launch_is_not_kept():
     memo = LaunchMemo()
     broken = PtxDevice(fault=FAULTS["no gain of the norm"], memo=memo)
-    found = [run(broken, launch) for launch in (make_fold(), make_head())][-1]
+    found = [run(broken, launch) for launch in (make_fold(), make_edge())][-1]
     unbroken = PtxDevice(memo=memo)
-    assert run(unbroken, make_head()) == found
-    assert unbroken.executed == ["head_fwd_kernel"]
+    assert run(unbroken, make_edge()) == found
+    assert unbroken.executed == ["edge_fwd_kernel"]
 
 
 def test_a_launch_that_races_is_not_kept():

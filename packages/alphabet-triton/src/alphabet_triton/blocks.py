@@ -5,18 +5,18 @@ from alphabet_triton.launching import Blocks
 # Keys are numbers of features, rounded up to a power of two. The last entry of a table is also for wider models, whose
 # features come in parts of BD. BN is the block of the drive's rows, or of the states that are synthesized.
 EDGE = {
-    16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
-    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8),
-    64: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8),
-    128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
-    256: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8, stages=1),
+    16: Blocks({"BT": 64, "BD": 16, "BM": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32, "BM": 16}, warps=8),
+    64: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=8),
+    128: Blocks({"BT": 32, "BD": 128, "BM": 16}, warps=8),
+    256: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=8, stages=1),
 }
 READER = {
-    16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
-    32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=8, stages=1),
-    64: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=4),
-    128: Blocks({"BT": 32, "BD": 128, "BN": 32}, warps=8),
-    256: Blocks({"BT": 32, "BD": 64, "BN": 16}, warps=8),
+    16: Blocks({"BT": 64, "BD": 16, "BM": 16, "BC": 16}, warps=8, stages=1),
+    32: Blocks({"BT": 64, "BD": 32, "BM": 16, "BC": 16}, warps=8, stages=1),
+    64: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=4, stages=1),
+    128: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
+    256: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
 }
 NORM_BWD = {
     16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
@@ -40,12 +40,13 @@ READER_BWD = {
 # One warp: every warp of a program would do the poles' float64 arithmetic for itself, and an Ada multiprocessor does a
 # 64th as much of it as of float32's.
 FOLD = {16: Blocks({"BD": 16, "BM": 4}, warps=1), 32: Blocks({"BD": 32, "BM": 4}, warps=1)}
+FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=8)
 CONSTRAINT = Blocks({"BR": 16, "BC": 32}, warps=8)
 ADAMW = Blocks({"BN": 1024}, warps=4)
+TOTALS = Blocks({"BP": 32, "BN": 64}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # Keys are the most modes that a program holds. Three or more share programs of eight: no number of warps compiled
 # programs of four without a spill on every architecture.
-SCAN = {2: Blocks({"BT": 128, "BM": 2}, warps=1), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
 SCAN_BWD = {2: Blocks({"BT": 128, "BM": 2}, warps=4), 8: Blocks({"BT": 128, "BM": 8}, warps=8)}
 
 
@@ -64,7 +65,19 @@ def scan_blocks(table: dict[int, Blocks], modes: int) -> Blocks:
     return table[2 if modes <= 2 else 8]
 
 
-def head_blocks(modes: int, outputs: int) -> Blocks:
-    """Blocks of the head's kernels: the poles of both banks, and as many outputs as fit beside them."""
+def head_blocks(features: int) -> Blocks:
+    """Blocks of the head: the chunk of edge and reader, and the poles (BN), outputs (BK) and coordinates at once."""
+    chunk = feature_blocks(EDGE, features).sizes["BT"]
+    return Blocks({"BT": chunk, "BM": 16, "BC": 16, "BN": 32, "BK": 8, "BJ": 128}, warps=4)
+
+
+def head_bwd_blocks(modes: int, outputs: int) -> Blocks:
+    """Blocks of the head's backward: the poles of both banks, and as many outputs as fit beside them."""
     poles = min(round_up(2 * modes), 128)
     return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)
+
+
+def loss_blocks(modes: int, outputs: int) -> Blocks:
+    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss itself."""
+    head = head_bwd_blocks(modes, outputs)
+    return Blocks({**head.sizes, "BS": 128}, warps=head.warps)

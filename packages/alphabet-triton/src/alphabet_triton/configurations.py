@@ -4,18 +4,19 @@ from collections.abc import Iterator
 
 import torch
 from alphabet_core import Alphabet, AlphabetConfig
-from alphabet_core.fused import Frame
 from torch import Tensor
 
 from alphabet_triton.blocks import EDGE
 from alphabet_triton.forward import forward
 from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.inference import infer
+from alphabet_triton.inputs import Inputs
 from alphabet_triton.launching import Launch, record
-from alphabet_triton.ops.constraint.launch import launch_constraint
+from alphabet_triton.ops.loss.launch import LOSS_FLAGS
+from alphabet_triton.step import run_step
 from alphabet_triton.weights import read_weights
 
-TYPES = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.uint8: "*u8"}
+TYPES = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.int64: "*i64", torch.uint8: "*u8"}
 
 
 def signature(launch: Launch) -> dict[str, str]:
@@ -36,16 +37,25 @@ def list_inference(model: Alphabet, batch: int, length: int, *, masked: bool) ->
     return record(lambda: infer(values, mask, mask, weights))[0]
 
 
-def list_training(model: Alphabet, batch: int, length: int, *, masked: bool) -> list[Launch]:
-    """The launches of a training step, from forward to constraint. None is run, and gradients are meaningless."""
+def list_training(
+    model: Alphabet, batch: int, length: int, *, masked: bool, loss: str = "cross_entropy"
+) -> list[Launch]:
+    """The launches of a complete training step. None is run."""
     values, mask = _make_batch(model, batch, length, masked)
-    parameters = list(model.parameters())
+    adamw, measured = FusedAdamW(list(model.parameters())), torch.zeros(())
+    classes = loss == "cross_entropy"
+    targets = torch.zeros(batch, dtype=torch.int64) if classes else torch.zeros(batch, model.config.outputs)
+    inputs = Inputs(values, mask, mask)
+    return record(lambda: run_step(model, inputs, targets, loss=loss, adamw=adamw, measured=measured))[0]
+
+
+def list_operators(model: Alphabet, batch: int, length: int, *, masked: bool) -> list[Launch]:
+    """The launches of a step by operators and autograd, without the loss. Gradients are meaningless."""
+    values, mask = _make_batch(model, batch, length, masked)
 
     def step() -> None:
         forward(model, values, mask, mask).sum().backward()
-        FusedAdamW(parameters).run()
-        frames = [bank.frame for bank in model.banks() if isinstance(bank.frame, Frame)]
-        launch_constraint([frame.base for frame in frames], [frame.tangent.detach() for frame in frames])
+        FusedAdamW(list(model.parameters())).run()
 
     return record(step)[0]
 
@@ -65,7 +75,10 @@ def list_configurations() -> Iterator[Launch]:
                 for masked in (False, True):
                     model = Alphabet(AlphabetConfig(2, width, modes, outputs))
                     launches = list_inference(model, 1, 64, masked=masked)
-                    for launch in [*launches, *list_training(model, 1, 64, masked=masked)]:
+                    launches += list_operators(model, 1, 64, masked=masked)
+                    for loss in LOSS_FLAGS if not masked else ("cross_entropy",):  # which knows no masks
+                        launches += list_training(model, 1, 64, masked=masked, loss=loss)
+                    for launch in launches:
                         key = configuration(launch)
                         if key not in seen:
                             seen.add(key)

@@ -39,7 +39,7 @@ class TritonDispatch(FusedDispatch):
         model, home = self.alphabet, self.alphabet.project.weight.device
         reason = self._device.unavailable_reason(home) or model_fallback_reason(model, home.type)
         if reason is None and model.config.outputs > MOST_OUTPUTS:
-            reason = f"outputs are {model.config.outputs}; the head's grid has room for {MOST_OUTPUTS}"
+            reason = f"outputs are {model.config.outputs}; the head is written for at most {MOST_OUTPUTS}"
         if reason is None:
             reason = memory_fallback_reason(list_tensors(list_modules(model)))
         return reason

@@ -1,14 +1,14 @@
-"""Algorithm 1 by differentiable fused operators: the forward pass of `TritonTrainer`."""
+"""Algorithm 1 by differentiable fused operators: what `TritonTrainer` predicts with.
+
+A complete step of the usual kind does not come this way: `alphabet_triton.step` has its launches.
+"""
 
 from alphabet_core import Alphabet
-from alphabet_core.fused import Bank, Frame
+from alphabet_core.fused import Bank, FixedFrame, Frame
 from torch import Tensor, nn
 
-from alphabet_triton.ops.edge.autograd import edge
-from alphabet_triton.ops.fold.autograd import fold, frame_at_base
-from alphabet_triton.ops.head.autograd import head
-from alphabet_triton.ops.reader.autograd import reader
-from alphabet_triton.ops.scan.autograd import scan
+from alphabet_triton.ops.fold.autograd import fold
+from alphabet_triton.ops.logits.autograd import logits
 
 
 def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor | None) -> Tensor:
@@ -20,44 +20,34 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
     assert cascaded is not None
     assert synthesis is not None
     assert isinstance(affine, nn.Linear)
-    length = values.shape[1]
-    frame, frame_2 = read_frame(direct), read_frame(cascaded)  # (D, 2M)
-    matrix, transition = fold_bank(direct, frame)  # (2M, D), (2M,)
-    matrix_2, transition_2 = fold_bank(cascaded, frame_2)
-    lifted, scale, drive, _ = edge(  # lines 4-7: (B, D, T), (B, T), (B, 2M, T)
+    matrix, transition, matrix_2, transition_2, synthesized, through, _ = fold(  # (2M, D), (2M,), .., (D, 2M), (D,)
+        *list_factors(direct), *list_factors(cascaded), synthesis.scale, synthesis.feedthrough
+    )
+    found: Tensor = logits(
         values,
         valid,
+        gate,
         project=model.project.weight,
         taps=direct.lift.kernel,
         bias=direct.lift.bias,
         matrix=matrix,
-    )
-    states, sums, counts = scan(drive, transition, valid, gate, length)  # lines 8, 10: (B, 2M, T), (B, 7, M), (B, 4)
-    sums_2, *_ = reader(  # lines 9, 11-15: (B, 7, M)
-        lifted=lifted,
-        scale=scale,
-        states=states,
-        valid=valid,
-        synthesis=synthesis.scale.unsqueeze(1) * frame,  # (D, 2M)
-        through=synthesis.scale * synthesis.feedthrough * direct.norm.gain,  # (D,)
-        taps=cascaded.lift.kernel,
-        bias=cascaded.lift.bias,
-        matrix=matrix_2,
-        transition=transition_2,
-        length=length,
-    )
-    logits: Tensor = head(sums, sums_2, counts, affine.weight, affine.bias)[0]  # the last line: (B, K)
-    return logits
-
-
-def read_frame(bank: Bank) -> Tensor:
-    """The frame (D, 2M) of a bank: one that trains, and then has a zero tangent, or one that is fixed."""
-    frame = bank.frame
-    found: Tensor = frame_at_base(frame.base, frame.tangent) if isinstance(frame, Frame) else frame()
+        transition=transition,
+        synthesis=synthesized,
+        through=through,
+        taps_2=cascaded.lift.kernel,
+        bias_2=cascaded.lift.bias,
+        matrix_2=matrix_2,
+        transition_2=transition_2,
+        weight=affine.weight,
+        head_bias=affine.bias,
+    )[0]
     return found
 
 
-def fold_bank(bank: Bank, frame: Tensor) -> tuple[Tensor, Tensor]:
-    """The matrix (2M, D) from features to the drive, and the transition (2M,), of a bank with this frame (D, 2M)."""
-    found: tuple[Tensor, Tensor] = fold(frame, bank.poles.raw_decay, bank.poles.raw_frequency, bank.norm.gain)
-    return found
+def list_factors(bank: Bank) -> tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+    """What is folded of a bank: base, tangent, poles and norm gain; a fixed frame is a base without a tangent."""
+    frame, poles = bank.frame, bank.poles
+    if isinstance(frame, Frame):
+        return frame.base, frame.tangent, poles.raw_decay, poles.raw_frequency, bank.norm.gain
+    assert isinstance(frame, FixedFrame)
+    return frame.columns_matrix, None, poles.raw_decay, poles.raw_frequency, bank.norm.gain

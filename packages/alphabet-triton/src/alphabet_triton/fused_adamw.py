@@ -1,28 +1,41 @@
 """Clipping and AdamW over all parameters at once, on state that torch's optimizer shares."""
 
+from itertools import accumulate, chain
+from operator import attrgetter, is_
+
 import torch
 from alphabet_core.fused import AdamWSettings
 from torch import Tensor, nn
 
+from alphabet_triton.launching import MOST_PARAMETERS
 from alphabet_triton.ops.adamw.launch import launch_adamw
+
+_read_gradient = attrgetter("grad")
 
 
 class FusedAdamW:
-    """Clips gradients and updates parameters in one launch, with a gather before it and a scatter behind it.
+    """Clips gradients and updates parameters in one launch.
 
-    Averages and step counts are one tensor each, of which the optimizer's state holds views: its `state_dict` is what
-    torch's own step would leave, and a state that was loaded is read in.
+    Gradients, averages and step counts are one tensor each, of which the optimizer's state holds views: its
+    `state_dict` is what torch's own step would leave, and a state that was loaded is read in. Parameters stay where
+    they are, unless one is not contiguous: then all are gathered before the launch and scattered behind it.
     """
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters: list[Tensor] = [*parameters]
-        count, like = sum(p.numel() for p in parameters), parameters[0].detach()
-        self.moved, self.grads, self.clipped = (like.new_empty(count) for _ in range(3))
+        sizes, like = [p.numel() for p in parameters], parameters[0].detach()
+        count = sum(sizes)
+        self.in_place = all(p.is_contiguous() for p in parameters) and len(parameters) <= MOST_PARAMETERS
+        self.moved = [p.detach() for p in parameters] if self.in_place else [like.new_empty(count)]
+        ends = list(accumulate(sizes)) if self.in_place else [count]
+        self.starts = torch.tensor([0, *ends, *(MOST_PARAMETERS - len(ends)) * [count]], dtype=torch.int32)
+        self.starts = self.starts.to(like.device)
+        self.grads, self.clipped = (like.new_empty(count) for _ in range(2))
         self.average, self.square = like.new_zeros(count), like.new_zeros(count)
         self.steps = like.new_zeros(len(parameters))
         self.settings = like.new_zeros(len(AdamWSettings._fields) + 1, dtype=torch.float64)
         # Views are made once: for a call, making them would take longer than everything else that it does.
-        self._moved, self._clipped = self._split(self.moved), self._split(self.clipped)
+        self._gradients, self._clipped = self._split(self.grads), self._split(self.clipped)
         rows = zip(self._split(self.average), self._split(self.square), self.steps.unbind(), strict=True)
         self._views = [{"exp_avg": average, "exp_avg_sq": square, "step": step} for average, square, step in rows]
         self._numbers: tuple[float, ...] = ()
@@ -32,7 +45,8 @@ class FusedAdamW:
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors that a step reads or writes besides the parameters."""
-        return [self.moved, self.grads, self.clipped, self.average, self.square, self.steps, self.settings]
+        state = [self.average, self.square, self.steps, self.settings]
+        return [*self.moved, self.starts, self.grads, self.clipped, *state]
 
     @property
     def changed(self) -> list[Tensor]:
@@ -70,24 +84,36 @@ class FusedAdamW:
     @torch.no_grad()
     def run(self) -> None:
         """Clip the parameters' gradients and do a step; no value is asked of the device, so a graph can record it."""
-        torch.cat([p.detach().reshape(-1) for p in self.parameters], out=self.moved)
         torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None], out=self.grads)
         self.steps.add_(1.0)
+        if not self.in_place:
+            torch.cat([p.detach().reshape(-1) for p in self.parameters], out=self.moved[0])
+        self.launch()
+        if not self.in_place:
+            torch._foreach_copy_(self.parameters, self._split(self.moved[0]))
+
+    def launch(self) -> None:
+        """Clip and apply the gradients that were written to `gradient_of(parameter)`, as the step counted last."""
         launch_adamw(
-            moved=self.moved,
+            self.moved,
+            starts=self.starts,
             grads=self.grads,
             clipped=self.clipped,
             average=self.average,
             square=self.square,
-            step=self.steps,
+            steps=self.steps,
             settings=self.settings,
         )
-        torch._foreach_copy_(self.parameters, self._moved)
+
+    def gradient_of(self, parameter: Tensor) -> Tensor:
+        """Where `launch` reads the gradient of a parameter."""
+        number = next(i for i, mine in enumerate(self.parameters) if mine is parameter)
+        return self._gradients[number]
 
     def expose_gradients(self) -> None:
         """Let `.grad` of every parameter be its clipped gradient, as it is after a step of the reference."""
-        for parameter, gradient in zip(self.parameters, self._clipped, strict=True):
-            if parameter.grad is not gradient:
+        if not all(map(is_, map(_read_gradient, self.parameters), self._clipped)):
+            for parameter, gradient in zip(self.parameters, self._clipped, strict=True):
                 parameter.grad = gradient
 
     def _split(self, flat: Tensor) -> list[Tensor]:
@@ -98,4 +124,4 @@ class FusedAdamW:
 def _list_identities(optimizer: torch.optim.Optimizer) -> list[int]:
     """The identities of the parameters that an optimizer has states of, and of everything in these states."""
     states = optimizer.state
-    return [*map(id, states), *(id(entry) for state in states.values() for entry in state.values())]
+    return list(map(id, chain(states, chain.from_iterable(map(dict.values, states.values())))))

@@ -36,6 +36,13 @@ class Inputs:
             if mine is not None and other is not None:
                 mine.copy_(other)
 
+    def copy_sequence(self, sequence: Sequence) -> None:
+        """Overwrite these inputs with a sequence of the same key."""
+        self.values.copy_(sequence.values)
+        if self.valid is not None and self.gate is not None:
+            for mine, mask in ((self.valid, sequence.valid), (self.gate, sequence.available)):
+                mine.fill_(1) if mask is None else mine.copy_(mask)
+
 
 def recording_key(values: Tensor, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...]:
     """The key of a call's recording: shape, whether there are masks, and device."""

@@ -13,13 +13,20 @@ from torch import Tensor
 
 # Arguments whose values the compiler does not see: one compiled kernel serves every shape, and what is proven of it
 # holds for all. Only of TS, the stride of rows, does the compiler know that it is a multiple of sixteen.
-UNSPECIALIZED = ["T", "C", "D", "N", "M", "K", "L", "R"]
+UNSPECIALIZED = ["T", "B", "C", "D", "N", "M", "K", "L", "P", "R", "S", "S_2"]
+
+# Parameters of the full model, one pointer of the optimizer's kernel each: the projection, lift, norm, frame and poles
+# of two banks, synthesis and head.
+MOST_PARAMETERS = 17
 
 # Tensors that a caller may give, which lie anywhere: a part of a batch, a parameter in a buffer with others. One
 # compiled kernel serves all of them; what kernels write for each other begins at a multiple of sixteen bytes.
 UNALIGNED = [
     "values", "valid", "gate", "project", "taps", "bias", "gain", "frame", "raw_decay", "raw_frequency", "weight",
-    "base", "tangent", "base_2", "tangent_2",
+    "base", "tangent", "base_2", "tangent_2", "raw_decay_2", "raw_frequency_2", "gain_2", "synthesis_scale",
+    "feedthrough", "d_project", "d_taps", "d_bias", "d_taps_2", "d_bias_2", "d_head", "d_head_bias", "d_tangent",
+    "d_decay", "d_frequency", "d_gain", "d_tangent_2", "d_decay_2", "d_frequency_2", "d_gain_2", "d_synthesis_scale",
+    "d_feedthrough", *(f"p_{number}" for number in range(MOST_PARAMETERS)),
 ]  # fmt: skip
 # How every kernel is compiled.
 KERNEL = {"do_not_specialize": UNSPECIALIZED, "do_not_specialize_on_alignment": UNALIGNED}

@@ -36,21 +36,43 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         self._recordings = Recordings()
         self._folded: ModelWatch | None = None
         self._versions: list[int] = []
+        self._channels = 0
+
+    def __call__(
+        self,
+        values: Tensor,
+        *,
+        time_delta: Tensor | None = None,
+        observed: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, K) of values (B, T, C)."""
+        if (
+            type(values) is Tensor
+            and not values.requires_grad
+            and time_delta is observed is valid is None
+            and self.fallback_reason(values) is None
+        ):
+            return self.infer(values, observed=None, valid=None)  # no tensor here has a gradient: none is switched off
+        return super().__call__(values, time_delta=time_delta, observed=observed, valid=valid)
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """Logits (B, K) by the fused kernels, for a call that they cover."""
-        home = self.model.project.weight
+        weights = self._follow_parameters()
+        home = weights.project
         if self._capture is None and home.is_cuda:
             refuse_inside_capture(type(self).__name__)
         with device_of(home):
-            self._follow_parameters()
             key = recording_key(values, observed, valid) if isinstance(values, Tensor) else None
             recording = self._recordings.find(key)
             if recording is None:
-                recording = self._recordings.add(key, self._record(self._read(values, observed, valid)))
+                sequence = read_sequence(values, channels=self._channels, like=home, observed=observed, valid=valid)
+                recording = self._recordings.add(key, self._record(Inputs.read(sequence), weights))
             else:
                 with value_checks(None):
-                    recording.inputs.copy_(self._read(values, observed, valid))
+                    recording.inputs.copy_sequence(
+                        read_sequence(values, channels=self._channels, like=home, observed=observed, valid=valid)
+                    )
             recording.replay()
             return recording.result.clone()
 
@@ -58,20 +80,10 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         """Read the parameters again at the next call."""
         self._folded = None
 
-    def _read(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Inputs:
-        model = self.model
-        return Inputs.read(
-            read_sequence(
-                values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
-            )
-        )
-
-    def _record(self, given: Inputs) -> Recording:
+    def _record(self, given: Inputs, weights: Weights) -> Recording:
         """A recording with tensors of its own, for every call with this shape."""
         from alphabet_triton.inference import infer  # which imports triton
 
-        weights = self._weights
-        assert weights is not None
         with lasting(), torch.no_grad():
             inputs = given.clone()
             logits = weights.head_bias.new_zeros(len(inputs.values), len(weights.head_bias))
@@ -83,13 +95,13 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
             capture = self._capture or (self._graphs if inputs.values.is_cuda else run_eagerly)
             return Recording(inputs, None, logits, tuple(list_weights(weights)), capture(run, []))
 
-    def _follow_parameters(self) -> None:
-        """If a parameter or buffer has changed, fold the model again into the tensors that recordings read."""
+    def _follow_parameters(self) -> Weights:
+        """The tensors that recordings read, folded again if a parameter or buffer of the model has changed."""
         watch = self._watch
         assert watch is not None  # dispatch has looked at the model
         versions = watch.versions()
-        if watch is self._folded and versions == self._versions:
-            return
+        if self._weights is not None and watch is self._folded and versions == self._versions:
+            return self._weights
         with lasting(), torch.no_grad():
             weights = read_weights(self.model)
             if self._weights is None or self._weights.project.device != weights.project.device:
@@ -97,4 +109,5 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
                 self._recordings.clear()
             else:
                 copy_weights(self._weights, weights)
-        self._folded, self._versions = watch, versions
+        self._folded, self._versions, self._channels = watch, versions, self.model.config.channels
+        return self._weights

@@ -2,30 +2,36 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
-from alphabet_core import RECIPES, Alphabet, Recipe, TrainingStep, read_sequence, value_checks
+from alphabet_core import RECIPES, Alphabet, Recipe, Sequence, TrainingStep, read_sequence, value_checks
 from alphabet_core.fused import (
     AdamWSettings,
     Capture,
     Frame,
     FusedTrainer,
     GraphCapture,
-    read_adamw_settings,
     run_eagerly,
 )
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
 from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings
-from alphabet_triton.watching import ModelWatch
+from alphabet_triton.watching import ModelWatch, SettingsMemo
 
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW
+
+_read_trained = attrgetter("requires_grad")
+_read_hooks, _read_later_hooks = attrgetter("_backward_hooks"), attrgetter("_post_accumulate_grad_hooks")
+# What a step of the core calls. A subclass with a method of its own gets steps that call it.
+OVERRIDABLE = ("accumulate", "predict", "measure", "update")
 
 
 class TritonTrainer(TritonDispatch, FusedTrainer):
@@ -59,13 +65,18 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         self._recorded: ModelWatch | None = None
         self._framed: ModelWatch | None = None
         self._frames: list[Frame] = []
+        self._tangents: list[Tensor] = []
+        self._moved: list[Tensor] = []
+        self._settings = SettingsMemo()
         self._trained: list[bool] = []
         self._zero_tangents: list[tuple[int, int]] = []
         self._recording = False
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
-        reason = super().fallback_reason(values, time_delta) or FusedTrainer.fallback_reason(self)
+        reason = super().fallback_reason(values, time_delta)
+        if reason is None and (any(map(_read_hooks, self.parameters)) or any(map(_read_later_hooks, self.parameters))):
+            reason = FusedTrainer.fallback_reason(self)
         if reason is None and not self._tangents_are_zero():
             reason = "a frame's tangent is not zero; the kernels take it as zero, as every step leaves it"
         return reason
@@ -82,15 +93,14 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """The mean loss of the batch before the step that this call does, detached."""
         if self._capture is None and self.parameters[0].is_cuda:
             refuse_inside_capture(type(self).__name__)
-        side_inputs = {"time_delta": time_delta, "observed": observed, "valid": valid}
-        settings = read_adamw_settings(self.optimizer)
-        with self._launching():
-            # A step that needs torch's own optimizer, or that leaves out some parameters, is not recorded.
-            fused = self.fallback_reason(values, time_delta) is None and self._all_train(values)
-            if fused and settings is not None and self._prepare_adamw(settings):
+        settings = self._settings.read(self.optimizer)
+        # A step that needs torch's own optimizer, or that leaves out some parameters, is not recorded.
+        fused = self.fallback_reason(values, time_delta) is None and self._all_train(values)
+        if fused and settings is not None and self._prepare_adamw(settings):
+            with device_of(self.parameters[0]):
                 loss = self._replay(values, targets, observed, valid)
-            else:
-                loss = super().__call__(values, targets, **side_inputs)
+        else:
+            loss = super().__call__(values, targets, time_delta=time_delta, observed=observed, valid=valid)
         self.announce_step()
         self._zero_tangents = self._tangent_versions()
         return loss
@@ -122,7 +132,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def update(self) -> None:
         """Clip, optimize and constrain; clipping and AdamW are one kernel, which works on torch's optimizer state."""
-        settings = read_adamw_settings(self.optimizer)
+        settings = self._settings.read(self.optimizer)
         whole = all(parameter.grad is not None for parameter in self.parameters)
         if (
             settings is None
@@ -153,14 +163,14 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _replay(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """The loss of a step done by the recording of its shape, which the first call makes."""
-        key = (*recording_key(values, observed, valid), tuple(targets.shape), targets.dtype)
+        key = (*recording_key(values, observed, valid), targets.shape, targets.dtype)
         recording = self._recordings.find(key)
         if recording is None:
-            given = self._read(values, targets, observed, valid)
+            given = Inputs.read(self._read(values, targets, observed, valid))
             recording = self._recordings.add(key, self._record(given, targets))
         else:
             with value_checks(None):
-                recording.inputs.copy_(self._read(values, targets, observed, valid))
+                recording.inputs.copy_sequence(self._read(values, targets, observed, valid))
             assert recording.targets is not None
             recording.targets.copy_(targets)
         recording.replay()
@@ -168,47 +178,78 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         self._adamw.expose_gradients()
         return recording.result.clone()
 
-    def _read(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Inputs:
-        """The inputs of a step, after checking that they and the targets fit the model."""
-        model = self.alphabet
-        sequence = read_sequence(
-            values, channels=model.config.channels, like=model.project.weight, observed=observed, valid=valid
-        )
-        self.check_targets(targets, len(values), model.config.outputs)
-        return Inputs.read(sequence)
+    def _read(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Sequence:
+        """The sequence of a step, after checking that it and the targets fit the model."""
+        config = self.alphabet.config
+        like = self.parameters[0]
+        sequence = read_sequence(values, channels=config.channels, like=like, observed=observed, valid=valid)
+        self.check_targets(targets, values.shape[0], config.outputs)
+        return sequence
 
     def _record(self, given: Inputs, targets: Tensor) -> Recording:
         """A recording of a complete step with tensors of its own, for every call with this shape."""
+        from alphabet_triton.step import run_step  # which imports triton
+
         inputs, targets, loss = given.clone(), targets.clone(), torch.zeros_like(given.values[0, 0, 0])
 
-        def run() -> None:
+        adamw, model = self._adamw, self.alphabet
+        assert adamw is not None
+        launches = self._is_one_program(inputs, targets)
+
+        @torch.no_grad()
+        def run_launches() -> None:
+            with on(self._device):
+                run_step(model, inputs, targets, loss=self.loss, adamw=adamw, measured=loss)
+
+        def run_operators() -> None:
             # Values and frames were checked before this: a check asks the device for a value, and a graph cannot.
             with value_checks(False), self._assume_zero_tangents():
                 masks = {"observed": inputs.gate, "valid": inputs.valid}
                 loss.copy_(TrainingStep.__call__(self, inputs.values, targets, **masks))
 
-        assert self._adamw is not None
+        run = run_launches if launches else run_operators
         tensors = self._watched().tensors
         capture = self._capture or (self._graphs if loss.is_cuda else run_eagerly)
-        replay = capture(run, [*tensors, *self._adamw.changed, loss])
-        return Recording(inputs, targets, loss, (*tensors, *self._adamw.tensors), replay)
+        replay = capture(run, [*tensors, *adamw.changed, loss])
+        return Recording(inputs, targets, loss, (*tensors, *adamw.tensors), replay)
+
+    def _is_one_program(self, inputs: Inputs, targets: Tensor) -> bool:
+        """Whether a step is one program of launches; else it is the core's own, by operators and autograd."""
+        from alphabet_triton.step import covers_step  # which imports triton
+
+        assert self._adamw is not None
+        whole = self.microbatch is None or self.microbatch >= len(inputs.values)
+        unchanged = all(getattr(type(self), name) is getattr(TritonTrainer, name) for name in OVERRIDABLE)
+        return whole and unchanged and covers_step(self.alphabet, self.loss, targets, self._adamw)
 
     def _prepare_adamw(self, settings: AdamWSettings) -> bool:
         """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory."""
-        from alphabet_triton.fused_adamw import FusedAdamW  # which imports triton
-
         watch = self._watched()
-        trained = [parameter.requires_grad for parameter in self.parameters]
+        trained = list(map(_read_trained, self.parameters))
         if self._adamw is None or watch is not self._recorded or trained != self._trained:
+            from alphabet_triton.fused_adamw import FusedAdamW  # which imports triton
+
             self._adamw, self._recorded, self._trained = FusedAdamW(self.parameters), watch, trained
             self._recordings.clear()
         return self._adamw.prepare(self.optimizer, settings, float(self.recipe.clip_norm))
 
     def trainable_frames(self) -> list[Frame]:
         """The frames that the model's constraint moves back onto their manifold."""
+        self._follow_frames()
+        return self._frames
+
+    def announce_step(self) -> None:
+        """Let observers of tensor versions see what kernels changed, and a scheduler that there was a step."""
+        self._follow_frames()
+        increment_version(self._moved)
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]
+
+    def _follow_frames(self) -> None:
+        """Find the frames, their tangents and all that a step moves, if the model is not as it was."""
         if self._watch is None or self._watch is not self._framed:
             self._framed, self._frames = self._watch, super().trainable_frames()
-        return self._frames
+            self._tangents = [frame.tangent for frame in self._frames]
+            self._moved = [*self.parameters, *(frame.base for frame in self._frames)]
 
     def _watched(self) -> ModelWatch:
         """The watch over the model, which dispatch renews whenever something is not where it was."""
@@ -217,7 +258,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _all_train(self, values: Tensor) -> bool:
         """Whether all parameters ask for gradients, and the values do not."""
-        return all(parameter.requires_grad for parameter in self.parameters) and not values.requires_grad
+        return all(map(_read_trained, self.parameters)) and not values.requires_grad
 
     @contextmanager
     def _launching(self) -> Iterator[None]:
@@ -228,7 +269,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """Whether all tangents are zero; the device is asked only after something other than a step wrote to them."""
         versions = self._tangent_versions()
         if versions != self._zero_tangents and not self._recording:
-            if any(bool(tangent.any()) for tangent in self._tangents()):
+            if any(bool(tangent.any()) for tangent in self._tangents):
                 return False
             self._zero_tangents = versions
         return True
@@ -242,7 +283,5 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             self._recording = False
 
     def _tangent_versions(self) -> list[tuple[int, int]]:
-        return [(tangent.data_ptr(), tangent._version) for tangent in self._tangents()]
-
-    def _tangents(self) -> list[Tensor]:
-        return [frame.tangent for frame in self.trainable_frames()]
+        self._follow_frames()
+        return [(tangent.data_ptr(), tangent._version) for tangent in self._tangents]

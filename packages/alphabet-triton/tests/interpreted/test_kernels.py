@@ -8,7 +8,8 @@ from alphabet_testing.kernels.chain import CASES, errors, run_kernels, run_refer
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_triton import TritonRuntime
-from alphabet_triton.ops.scan.launch import launch_scan
+from alphabet_triton.inference import infer
+from alphabet_triton.weights import read_weights
 
 # Float32 against float64: sums of some hundred terms and as many roundings, 2e-6 of a tensor's largest entry; for one
 # token many gradients are differences of nearly equal terms.
@@ -23,12 +24,13 @@ def test_logits_and_gradients_are_the_references(sizes, length, masks):
     assert max(found.values()) < (CLOSE_ALONE if length == 1 else CLOSE), found
 
 
-@pytest.mark.parametrize("length", [1, 3, 20])
-def test_pairs_are_counted(length):
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("length", [1, 3, 70])
+def test_pairs_are_counted(length, masked):
     valid = (torch.rand(3, length, generator=torch.Generator().manual_seed(1)) < 0.7).to(torch.uint8)
-    drive, transition = torch.zeros(3, 4, length + -length % 16), torch.zeros(4)
-    *_, counts = launch_scan(drive, transition, valid, valid, length, store=False, count=True)
-    rows = valid.double()
+    mask = valid if masked else None
+    counts = infer(torch.zeros(3, length, 1), mask, mask, read_weights(make_model(1, 16, 2, 2)), keep=True).counts
+    rows = valid.double() if masked else torch.ones(3, length, dtype=torch.float64)
     assert counts.tolist() == [[float(row[lag:] @ row[: max(0, length - lag)]) for lag in (0, *LAGS)] for row in rows]
 
 

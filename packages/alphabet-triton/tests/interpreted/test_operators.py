@@ -5,13 +5,11 @@ import torch
 from alphabet_core import AlphabetError, read_sequence
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
+from alphabet_triton.forward import list_factors
 from alphabet_triton.inputs import read_masks
 from alphabet_triton.launching import on
-from alphabet_triton.ops.edge.autograd import edge
-from alphabet_triton.ops.fold.autograd import fold, frame_at_base
-from alphabet_triton.ops.head.autograd import head
-from alphabet_triton.ops.reader.autograd import reader
-from alphabet_triton.ops.scan.autograd import scan
+from alphabet_triton.ops.fold.autograd import fold
+from alphabet_triton.ops.logits.autograd import logits
 
 LENGTH = 16  # a multiple of sixteen: past the length rows are undefined, and torch would compare that too
 
@@ -29,26 +27,28 @@ def make_arguments(masks):
     sequence = read_sequence(values, channels=2, like=model.project.weight, **given)
     valid, gate = read_masks(sequence)
     direct, cascaded = model.direct, model.cascaded
-    frame, frame_2 = (frame_at_base(bank.frame.base, bank.frame.tangent) for bank in (direct, cascaded))
-    poles = [(bank.poles.raw_decay, bank.poles.raw_frequency, bank.norm.gain) for bank in (direct, cascaded)]
-    matrix, transition = fold(frame, *poles[0])
-    matrix_2, transition_2 = fold(frame_2, *poles[1])
-    first = (sequence.values, valid, model.project.weight, direct.lift.kernel, direct.lift.bias, matrix)
-    lifted, scale, drive, _ = edge(*first)
-    second = (drive, transition, valid, gate, LENGTH)
-    states, sums, counts = scan(*second)
-    third = (
-        lifted, scale, states, valid, model.synthesis.scale.unsqueeze(1) * frame, model.synthesis.scale,
-        cascaded.lift.kernel, cascaded.lift.bias, matrix_2, transition_2, LENGTH,
-    )  # fmt: skip
-    sums_2 = reader(*third)[0]
+    folded = (*list_factors(direct), *list_factors(cascaded), model.synthesis.scale, model.synthesis.feedthrough)
+    matrix, transition, matrix_2, transition_2, synthesis, through, _ = fold(*folded)
     return {
-        frame_at_base: (direct.frame.base, direct.frame.tangent),
-        fold: (frame, *poles[0]),
-        edge: first,
-        scan: second,
-        reader: third,
-        head: (sums, sums_2, counts, model.head.weight, model.head.bias),
+        fold: folded,
+        logits: (
+            sequence.values,
+            valid,
+            gate,
+            model.project.weight,
+            direct.lift.kernel,
+            direct.lift.bias,
+            matrix,
+            transition,
+            synthesis,
+            through,
+            cascaded.lift.kernel,
+            cascaded.lift.bias,
+            matrix_2,
+            transition_2,
+            model.head.weight,
+            model.head.bias,
+        ),
     }
 
 
@@ -67,19 +67,19 @@ def test_torch_accepts_every_operator(masks):
 
 def test_compiled_by_torch_they_compute_the_same():
     """An operator is opaque to the compiler, whose graph calls it as eager code does."""
-    drive, *others = (as_leaf(argument) for argument in make_arguments("both")[scan])
-    sources = [drive, as_leaf(drive)]
-    torch.compile(lambda drive: scan(drive, *others)[1].sum(), backend="aot_eager")(sources[0]).backward()
-    scan(sources[1], *others)[1].sum().backward()
+    values, *others = (as_leaf(argument) for argument in make_arguments("both")[logits])
+    sources = [values, as_leaf(values)]
+    torch.compile(lambda values: logits(values, *others)[0].sum(), backend="aot_eager")(sources[0]).backward()
+    logits(sources[1], *others)[0].sum().backward()
     assert torch.equal(sources[0].grad, sources[1].grad)
 
 
 def test_what_is_only_for_the_backward_has_no_gradient():
-    found = edge(*(as_leaf(argument) for argument in make_arguments("none")[edge]))
-    assert [output.requires_grad for output in found] == [True, True, True, False]
+    found = logits(*(as_leaf(argument) for argument in make_arguments("none")[logits]))
+    assert [output.requires_grad for output in found] == [True, *(len(found) - 1) * [False]]
 
 
 def test_one_mask_without_the_other_is_refused():
-    drive, transition, *_ = make_arguments("none")[scan]
+    values, _, _, *weights = make_arguments("none")[logits]
     with pytest.raises(AlphabetError, match="valid and gate must be given together"):
-        scan(drive, transition, torch.ones(2, LENGTH, dtype=torch.uint8), None, LENGTH)
+        logits(values, torch.ones(2, LENGTH, dtype=torch.uint8), None, *weights)

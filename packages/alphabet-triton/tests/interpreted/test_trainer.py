@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from alphabet_core import RECIPES, Recipe, TrainingStep
-from alphabet_core.fused import warm_up
+from alphabet_core.fused import TANGENT_SCALE, warm_up
 from alphabet_testing.kernels.interpreter import InterpretedDevice
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.trainers import (
@@ -68,23 +68,64 @@ def test_steps_follow_the_reference_through(change):
     assert_steps_follow(*make_pair(Recipe(3e-3, 1.0, weight_decay=0.1)), change, batch=1, length=12)
 
 
+def align_phases(base, wanted, modes):
+    """The base (D, D) with columns m and M + m turned in their plane, for every mode m, to where they are wanted."""
+    base, wanted, aligned = base.double(), wanted.double(), base.double().clone()
+    for re, im in ((mode, modes + mode) for mode in range(modes)):
+        overlap = wanted[:, [re, im]].mT @ base[:, [re, im]]
+        angle = torch.atan2(overlap[0, 1] - overlap[1, 0], overlap[0, 0] + overlap[1, 1])
+        aligned[:, re] = torch.cos(angle) * base[:, re] + torch.sin(angle) * base[:, im]
+        aligned[:, im] = torch.cos(angle) * base[:, im] - torch.sin(angle) * base[:, re]
+    return aligned
+
+
+def test_a_modes_phase_has_no_gradient():
+    """Turned by a phase, both columns of a mode give other states, but the same synthesis and the same moments."""
+    model, modes = make_model(*SIZES).double(), SIZES[2]
+    values, _ = make_batch(2, 12, SIZES[0])
+    TrainingStep(model).accumulate(values.double(), torch.arange(2), 1.0)
+    for bank in model.banks():
+        gradient = bank.frame.tangent.grad
+        for mode in range(modes):
+            phase = max(abs(gradient[mode, modes + mode]), abs(gradient[modes + mode, mode]))
+            assert phase < 1e-14 * gradient.abs().max()  # float64's rounding, and nothing else
+
+
 @pytest.mark.slow
 def test_how_a_parameter_is_stored_does_not_matter():
     """Of torch's fused AdamW this cannot be said: it goes by memory, in which the averages still are as they were."""
-    # Compared with a trainer that was left alone, to the last bit. (Not with the reference: a mode's phase has no
-    # gradient but rounding, by which Adam turns a frame some 1e-5 a step, and every implementation rounds otherwise.)
-    fused, untouched = make_trainer(make_model(*SIZES)), make_trainer(make_model(*SIZES))
+
+    class ByOperators(TritonTrainer):
+        """Steps by operators, as those of a parameter that does not lie by rows: launches of one step differ."""
+
+        def measure(self, outputs, targets):
+            return super().measure(outputs, targets)
+
+    plain = TrainingStep(make_model(*SIZES))
+    fused, untouched = (ByOperators(make_model(*SIZES), device=InterpretedDevice()) for _ in range(2))
     values, _ = make_batch(2, 12, SIZES[0])
-    for step in (fused, untouched):
+    for step in (fused, plain, untouched):
         step(values, torch.arange(2))
     store_by_columns(fused, values, torch.arange(2))
-    for step in (fused, untouched):
+    for step in (fused, plain, untouched):
         step(values, torch.arange(2))
-    assert fused.model.project.weight.stride() != untouched.model.project.weight.stride()
+    assert fused.model.project.weight.stride() != plain.model.project.weight.stride()
+    # To the bit what it would have been.
     found, wanted = tensors_of(fused), tensors_of(untouched)
     assert found.keys() == wanted.keys()
     for name, tensor in wanted.items():
         assert found[name].equal(tensor), name
+    # A mode's phase has no gradient but rounding, and of rounding Adam makes a turn: some 1e-5 in two steps, by float32
+    # in the reference as well. Once the phases are aligned, bases agree like everything else.
+    wanted = tensors_of(plain)
+    bases = [name for name in wanted if name.endswith("base")]
+    assert len(bases) == 2
+    for name in bases:
+        aligned = align_phases(found[name], wanted[name], SIZES[2])
+        assert (aligned - wanted[name]).abs().max() < 1e-6, name
+        assert (found[name] - wanted[name]).abs().max() < 4 * RECIPES["B"].learning_rate * TANGENT_SCALE, name
+    for name in wanted.keys() - set(bases):
+        torch.testing.assert_close(found[name], wanted[name], rtol=1e-5, atol=3e-5, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_a_frame_away_from_its_base_takes_the_reference_until_it_is_there():

@@ -1,13 +1,15 @@
-"""A forward and backward pass by the chain of kernels, and by the reference in float64."""
+"""A forward and backward pass by the chain of kernels, by operators or as one program, and by the reference."""
 
 import copy
 from contextlib import contextmanager
 
 import torch
-from alphabet_core import read_sequence
+from alphabet_core import TrainingStep, read_sequence
 from alphabet_triton.forward import forward
-from alphabet_triton.inputs import read_masks
+from alphabet_triton.fused_adamw import FusedAdamW
+from alphabet_triton.inputs import Inputs, read_masks
 from alphabet_triton.launching import on
+from alphabet_triton.step import write_gradients
 
 # (sizes, length, masks): all the lengths, M = 7, features that are no power of two, carries over
 # three chunks, features and poles in parts.
@@ -57,6 +59,35 @@ def run_reference(model, values, masks):
     exact, source = copy.deepcopy(model).double(), values.double().requires_grad_()
     logits = exact(source, **masks)
     return {"logits": logits.detach(), **differentiate(exact, source, logits)}
+
+
+def make_targets(model, batch, loss):
+    """Targets of a loss for so many sequences."""
+    outputs = model.config.outputs
+    if loss == "cross_entropy":
+        return torch.arange(1, batch + 1) % outputs
+    return torch.rand(batch, outputs, generator=torch.Generator().manual_seed(4)).round()
+
+
+def run_program(model, values, masks, device, loss="cross_entropy"):
+    """The mean loss and all parameters' gradients, by name, by the launches of a complete step up to the optimizer."""
+    adamw, measured = FusedAdamW(list(model.parameters())), torch.zeros(())
+    sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **masks)
+    targets = make_targets(model, len(values), loss)
+    with on(device), nan_before_it_is_written(), torch.no_grad():
+        adamw.grads.fill_(torch.nan)
+        write_gradients(model, Inputs.read(sequence), targets, loss=loss, adamw=adamw, measured=measured)
+    assert (adamw.steps == 1.0).all()
+    return {"loss": measured, **{f"{name} by loss": adamw.gradient_of(p) for name, p in model.named_parameters()}}
+
+
+def run_reference_loss(model, values, masks, loss="cross_entropy"):
+    """Loss and gradients as `run_program` names them, in float64, by the reference and autograd."""
+    exact, targets = copy.deepcopy(model).double(), make_targets(model, len(values), loss)
+    exact.zero_grad()
+    targets = targets.double() if targets.is_floating_point() else targets
+    measured = TrainingStep(exact, loss=loss).accumulate(values.double(), targets, 1.0, **masks)
+    return {"loss": measured, **{f"{name} by loss": p.grad for name, p in exact.named_parameters()}}
 
 
 def differentiate(model, source, logits):

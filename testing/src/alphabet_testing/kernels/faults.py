@@ -63,8 +63,12 @@ def drop_block(launch):
     return replace(launch, grid=(launch.grid[0] - 1, *launch.grid[1:]))
 
 
-def one_column_less(launch):
-    return replace(launch, scalars={**launch.scalars, "N": launch.scalars["N"] - 1})
+def one_less(name):
+    return lambda launch: replace(launch, scalars={**launch.scalars, name: launch.scalars[name] - 1})
+
+
+def one_more(name):
+    return lambda launch: replace(launch, scalars={**launch.scalars, name: launch.scalars[name] + 1})
 
 
 def lose_the_last(launch):
@@ -78,6 +82,25 @@ def reverse(taps):
 def conjugate(pairs):
     pairs[len(pairs) // 2 :] *= -1.0
     return pairs
+
+
+def conjugate_each(rows):
+    rows[:, rows.shape[1] // 2 :] *= -1.0
+    return rows
+
+
+def without_synthesis(matrices):
+    matrices[2] = 0.0
+    return matrices
+
+
+def next_class(targets):
+    return (targets + 1) % SIZES[3]
+
+
+def one_number_later(starts):
+    starts[1:4] += 1
+    return starts
 
 
 def shift_pairs(counts):
@@ -113,21 +136,38 @@ def code_with_a_lost_sign(ptx):
     return ptx.replace("neg.f32", "mov.b32", 1)
 
 
+def code_with_relaxed_tickets(ptx):
+    """Tickets are still drawn one by one, but what was stored before need not be seen by who draws the last."""
+    return ptx.replace("atom.global.gpu.acq_rel", "atom.global.gpu.relaxed")
+
+
 def code_with_unmasked_stores(ptx):
     """Stores that only some threads may do, done by all."""
     return re.sub(r"@!?%p\d+ (st\.global)", r"\1", ptx)
 
 
 FAULTS = {
-    "conjugate poles": Fault("scan_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles in the edge": Fault("edge_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles in the reader": Fault("reader_fwd_kernel", "numbers", tensor("transition", conjugate)),
+    "conjugate poles of the cascaded bank": Fault("reader_fwd_kernel", "numbers", tensor("transition_2", conjugate)),
+    "conjugate poles in the head": Fault("head_fwd_kernel", "numbers", tensor("transition", conjugate)),
     "conjugate poles in the backward": Fault("scan_bwd_kernel", "numbers", tensor("transition", conjugate)),
-    "a token too few": Fault("scan_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few in the reader": Fault("reader_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "a token too few in the head": Fault("head_fwd_kernel", "numbers", scalar(T=LENGTH - 1)),
+    "no chunk's end carried": Fault("reader_fwd_kernel", "numbers", tensor("ends", torch.zeros_like)),
+    "no chunk's end carried in the head": Fault("head_fwd_kernel", "numbers", tensor("ends", torch.zeros_like)),
+    "ends of chunks in another order": Fault(
+        "head_fwd_kernel", "numbers", tensor("ends", lambda e: e.flip(2).contiguous())
+    ),
+    "a ticket drawn before": Fault("head_fwd_kernel", "numbers", tensor("tickets", torch.ones_like)),
     "a token too few in the backward": Fault("scan_bwd_kernel", "numbers", scalar(T=LENGTH - 1)),
-    "a missing mode": Fault("scan_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
-    "a mode too many": Fault("scan_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
-    "the gate left open": Fault("scan_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
+    "a missing mode": Fault("edge_fwd_kernel", "numbers", scalar(M=SIZES[2] - 1)),
+    "a mode too many": Fault("edge_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
+    "a mode too many in the head": Fault("head_fwd_kernel", "bounds", scalar(M=SIZES[2] + 1)),
+    "the gate left open": Fault("edge_fwd_kernel", "numbers", tensor("gate", torch.ones_like)),
     "the gate left open in the backward": Fault("scan_bwd_kernel", "numbers", tensor("gate", torch.ones_like)),
-    "everything valid": Fault("scan_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
+    "everything valid": Fault("head_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
+    "everything valid in the reader": Fault("reader_fwd_kernel", "numbers", tensor("valid", torch.ones_like)),
     "states' gradient left out": Fault("scan_bwd_kernel", "numbers", flag(ALONE=True)),
     "lags' gradients in another order": Fault(
         "scan_bwd_kernel", "numbers", tensor("d_sums", lambda d: d.roll(2, dims=1).contiguous())
@@ -151,22 +191,50 @@ FAULTS = {
     "features not normed in the matrix's gradient": Fault("outer_bwd_kernel", "numbers", flag(NORMED=False)),
     "decay and frequency exchanged": Fault("fold_fwd_kernel", "numbers", swap("raw_decay", "raw_frequency")),
     "decay and frequency exchanged in the backward": Fault(
-        "fold_bwd_kernel", "numbers", swap("raw_decay", "raw_frequency")
+        "fold_bwd_kernel", "numbers", swap("d_decay", "d_frequency")
     ),
-    "a conjugate gradient of the transition": Fault("fold_bwd_kernel", "numbers", tensor("d_transition", conjugate)),
+    "a conjugate gradient of the transition": Fault(
+        "fold_bwd_kernel", "numbers", tensor("d_transitions", conjugate_each)
+    ),
+    "banks' tangents exchanged in the backward": Fault("fold_bwd_kernel", "numbers", swap("base", "base_2")),
+    "no synthesis in the frame's gradient": Fault(
+        "fold_bwd_kernel", "numbers", tensor("d_matrices", without_synthesis)
+    ),
+    "a missing block of a tangent's gradient": Fault("fold_bwd_kernel", "numbers", drop_block),
+    "banks exchanged in the fold": Fault("fold_fwd_kernel", "numbers", swap("gain", "gain_2")),
+    "another target": Fault("loss_kernel", "numbers", tensor("targets", next_class)),
+    "another share of the batch": Fault("loss_kernel", "numbers", scalar(B=2)),
+    "an output too few in the loss": Fault("loss_kernel", "numbers", scalar(K=SIZES[3] - 1)),
+    "an output too many in the loss": Fault("loss_kernel", "bounds", scalar(K=SIZES[3] + 1)),
+    "no barriers in the loss": Fault("loss_kernel", "race", code_without_barriers, "none"),
+    "features not normed in one product": Fault("products_bwd_kernel", "numbers", tensor("scale_2", torch.ones_like)),
+    "products exchanged": Fault("products_bwd_kernel", "numbers", swap("states", "d_drive")),
+    "a missing product": Fault("products_bwd_kernel", "numbers", drop_block),
+    "no barriers in the products": Fault("products_bwd_kernel", "race", code_without_barriers, "none"),
+    "a program's rows left out": Fault("totals_kernel", "numbers", one_less("P")),
+    "a reader's rows left out": Fault("totals_kernel", "numbers", one_less("R")),
+    "rows too many": Fault("totals_kernel", "bounds", one_more("P")),
+    "transitions exchanged": Fault("totals_kernel", "numbers", swap("d_transition", "d_transition_2")),
+    "another descriptor": Fault("totals_kernel", "numbers", tensor("descriptor", torch.neg)),
+    "no barriers in the sums": Fault("totals_kernel", "race", code_without_barriers, "none"),
     "no gain of the norm": Fault("fold_fwd_kernel", "numbers", tensor("gain", torch.ones_like)),
-    "banks exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
+    "the direct bank's moments in another order": Fault(
+        "head_fwd_kernel", "numbers", tensor("parts", lambda p: p.roll(1, dims=2).contiguous())
+    ),
+    "sums exchanged": Fault("head_fwd_kernel", "numbers", swap("sums", "sums_2")),
     "banks exchanged in the backward": Fault("head_bwd_kernel", "numbers", swap("d_sums", "d_sums_2")),
-    "another lag's count": Fault("head_fwd_kernel", "numbers", tensor("counts", shift_pairs)),
+    "a missing chunk in the head": Fault("head_fwd_kernel", "numbers", drop_block),
     "another lag's count in the backward": Fault("head_bwd_kernel", "numbers", tensor("counts", shift_pairs)),
     "no clipping": Fault("adamw_kernel", "numbers", tensor("settings", unclipped)),
-    "a step ahead": Fault("adamw_kernel", "numbers", tensor("step", one_later)),
+    "a step ahead": Fault("adamw_kernel", "numbers", tensor("steps", one_later)),
+    "two parameters exchanged": Fault("adamw_kernel", "numbers", swap("p_2", "p_3")),
+    "a parameter that begins too late": Fault("adamw_kernel", "bounds", tensor("starts", one_number_later)),
     "a forgotten average": Fault("adamw_kernel", "numbers", tensor("average", torch.zeros_like)),
     "a missing parameter": Fault("adamw_kernel", "numbers", lose_the_last),
     "frames turned backwards": Fault("turn_kernel", "numbers", tensor("tangent", torch.neg)),
     "frames' tangents exchanged": Fault("turn_kernel", "numbers", swap("tangent", "tangent_2")),
     "a missing block of a frame's rows": Fault("turn_kernel", "numbers", drop_block),
-    "a missing column of a tangent": Fault("turn_kernel", "numbers", one_column_less),
+    "a missing column of a tangent": Fault("turn_kernel", "numbers", one_less("N")),
     "frames exchanged": Fault("orthonormalize_kernel", "numbers", swap("base", "base_2")),
     "a missing block of a base's rows": Fault("orthonormalize_kernel", "numbers", drop_block),
     "no barriers in the frames' turn": Fault("turn_kernel", "race", code_without_barriers, "none"),
@@ -190,9 +258,12 @@ FAULTS = {
         "reader_bwd_kernel", "numbers", flag(WIDE=False), "both", WIDE
     ),
     "a missing part in the backward": Fault("edge_bwd_kernel", "numbers", drop_block, "none", WIDE),
-    "shuffles from too far": Fault("scan_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
-    "a lost sign": Fault("scan_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
-    "unmasked stores": Fault("scan_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "shuffles from too far": Fault("edge_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
+    "shuffles from too far in the reader": Fault("reader_fwd_kernel", "numbers", code_with_far_shuffles, "none"),
+    "a lost sign": Fault("edge_fwd_kernel", "numbers", code_with_a_lost_sign, "none"),
+    "unmasked stores": Fault("edge_fwd_kernel", "bounds", code_with_unmasked_stores, "none"),
+    "no barriers in the head": Fault("head_fwd_kernel", "race", code_without_barriers, "none"),
+    "a ticket that orders nothing": Fault("head_fwd_kernel", "race", code_with_relaxed_tickets, "none"),
     "unmasked stores in the backward": Fault("edge_bwd_kernel", "bounds", code_with_unmasked_stores, "none"),
 }
 

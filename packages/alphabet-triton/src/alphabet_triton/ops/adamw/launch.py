@@ -4,17 +4,35 @@ from torch import Tensor
 
 from alphabet_triton.blocks import ADAMW
 from alphabet_triton.buffers import tiles
-from alphabet_triton.launching import Launch, run
+from alphabet_triton.launching import MOST_PARAMETERS, Launch, run
 from alphabet_triton.ops.adamw.kernel import adamw_kernel
 
 
 def launch_adamw(
-    *, moved: Tensor, grads: Tensor, clipped: Tensor, average: Tensor, square: Tensor, step: Tensor, settings: Tensor
+    parameters: list[Tensor],
+    *,
+    starts: Tensor,
+    grads: Tensor,
+    clipped: Tensor,
+    average: Tensor,
+    square: Tensor,
+    steps: Tensor,
+    settings: Tensor,
 ) -> None:
-    """Update moved, average and square (N,) in place by step number `step` (1,); clipped (N,) gradients are written.
+    """Update contiguous parameters, average and square (N,) in place by the step that `steps` counts last.
 
+    starts (18,): where the numbers of each parameter begin among the N, and N itself for those that there are not
+    grads, clipped (N,): the gradients, and where they are written once clipped
     settings (6,) in float64: those of `AdamWSettings` in their order, then the clip norm
     """
-    state = {"moved": moved, "grads": grads, "clipped": clipped, "average": average, "square": square}
-    grid = (tiles(len(moved), ADAMW.sizes["BN"]),)
-    run(Launch(adamw_kernel, grid, {**state, "step": step, "settings": settings}, {"N": len(moved)}, ADAMW))
+    filled = [*parameters, *(MOST_PARAMETERS - len(parameters)) * [parameters[-1]]]
+    state = {"starts": starts, "grads": grads, "clipped": clipped, "average": average, "square": square}
+    run(
+        Launch(
+            adamw_kernel,
+            (tiles(len(grads), ADAMW.sizes["BN"]),),
+            {**{f"p_{i}": p for i, p in enumerate(filled)}, **state, "steps": steps, "settings": settings},
+            {"N": len(grads)},
+            ADAMW,
+        )
+    )

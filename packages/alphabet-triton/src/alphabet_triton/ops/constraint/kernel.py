@@ -52,17 +52,28 @@ def copy_rows(source, target, o_r, D, BC: tl.constexpr):
         tl.store(target + p_c, tl.load(source + p_c, mask=m_c, other=0.0), mask=m_c)
 
 
+@triton.jit
+def choose_rows(base, tangent, base_2, tangent_2, moved, term, D, BR: tl.constexpr):
+    """The base, tangent, moved base and scratch of a program's frame, and its rows."""
+    blocks = tl.cdiv(D, BR)
+    i_f, i_r = tl.program_id(0) // blocks, tl.program_id(0) % blocks
+    if i_f == 1:
+        base, tangent = base_2, tangent_2
+    return base, tangent, moved + i_f * D * D, term + i_f * 2 * D * D, i_r * BR + tl.arange(0, BR)
+
+
+@triton.jit
+def load_block(matrix, o_i, o_j, D):
+    """Entries (o_i, o_j) of a matrix (D, D), zero outside of it."""
+    return tl.load(matrix + o_i * D + o_j, mask=(o_i < D) & (o_j < D), other=0.0)
+
+
 @triton.jit(**KERNEL)
 def turn_kernel(
     base, tangent, base_2, tangent_2, moved, term, D, N, BR: tl.constexpr, BC: tl.constexpr
 ):  # fmt: skip
     """Bases (D, D) and tangents (D, N) of two frames to moved (2, D, D) = base exp(S); term (2, 2, D, D) is scratch."""
-    rows = tl.cdiv(D, BR)
-    i_f, i_r = tl.program_id(0) // rows, tl.program_id(0) % rows
-    if i_f == 1:
-        base, tangent = base_2, tangent_2
-    o_r = i_r * BR + tl.arange(0, BR)
-    p_moved, p_term = moved + i_f * D * D, term + i_f * 2 * D * D
+    base, tangent, p_moved, p_term, o_r = choose_rows(base, tangent, base_2, tangent_2, moved, term, D, BR)
     substeps = tl.maximum(count_substeps(tangent, D, N, BR * BC), 1)
     copy_rows(base, p_moved, o_r, D, BC)
     for _ in range(substeps):
@@ -78,8 +89,7 @@ def turn_kernel(
                 b_t = tl.zeros([BR, BC], tl.float32)
                 for j in range(0, D, BC):
                     o_j = j + tl.arange(0, BC)
-                    p_j = p_in + o_r[:, None] * D + o_j[None, :]
-                    b_in = tl.load(p_j, mask=(o_r < D)[:, None] & (o_j < D)[None, :], other=0.0)
+                    b_in = load_block(p_in, o_r[:, None], o_j[None, :], D)
                     b_t += tl.dot(b_in, load_skew(tangent, o_j, o_c, D, N), input_precision="ieee")
                 b_t *= unit
                 p_c = o_r[:, None] * D + o_c[None, :]
@@ -93,22 +103,15 @@ def orthonormalize_kernel(
     base, tangent, base_2, tangent_2, moved, term, D, N, BR: tl.constexpr, BC: tl.constexpr
 ):  # fmt: skip
     """Bases from moved (2, D, D) by one Newton-Schulz step, and tangents (D, N) to zero; term is scratch."""
-    rows = tl.cdiv(D, BR)
-    i_f, i_r = tl.program_id(0) // rows, tl.program_id(0) % rows
-    if i_f == 1:
-        base, tangent = base_2, tangent_2
-    o_r = i_r * BR + tl.arange(0, BR)
+    base, tangent, p_moved, p_term, o_r = choose_rows(base, tangent, base_2, tangent_2, moved, term, D, BR)
     m_r = o_r < D
-    p_moved, p_term = moved + i_f * D * D, term + i_f * 2 * D * D
     for c in range(0, D, BC):
         o_c = c + tl.arange(0, BC)
         b_p = tl.zeros([BR, BC], tl.float32)
         for j in range(0, D, BC):
             o_j = j + tl.arange(0, BC)
-            b_r = tl.load(p_moved + o_r[:, None] * D + o_j[None, :], mask=m_r[:, None] & (o_j < D)[None, :], other=0.0)
-            b_m = tl.load(
-                p_moved + o_c[None, :] * D + o_j[:, None], mask=(o_c < D)[None, :] & (o_j < D)[:, None], other=0.0
-            )
+            b_r = load_block(p_moved, o_r[:, None], o_j[None, :], D)
+            b_m = load_block(p_moved, o_c[None, :], o_j[:, None], D)
             b_p += tl.dot(b_r, b_m, input_precision="ieee")
         b_p -= (o_r[:, None] == o_c[None, :]).to(tl.float32)
         tl.store(p_term + o_r[:, None] * D + o_c[None, :], b_p, mask=m_r[:, None] & (o_c < D)[None, :])
@@ -119,10 +122,8 @@ def orthonormalize_kernel(
         b_x = tl.zeros([BR, BC], tl.float32)
         for j in range(0, D, BC):
             o_j = j + tl.arange(0, BC)
-            b_p = tl.load(p_term + o_r[:, None] * D + o_j[None, :], mask=m_r[:, None] & (o_j < D)[None, :], other=0.0)
-            b_m = tl.load(
-                p_moved + o_j[:, None] * D + o_c[None, :], mask=(o_j < D)[:, None] & (o_c < D)[None, :], other=0.0
-            )
+            b_p = load_block(p_term, o_r[:, None], o_j[None, :], D)
+            b_m = load_block(p_moved, o_j[:, None], o_c[None, :], D)
             b_x += tl.dot(b_p, b_m, input_precision="ieee")
         p_c = o_r[:, None] * D + o_c[None, :]
         b_r = tl.load(p_moved + p_c, mask=m_c, other=0.0)

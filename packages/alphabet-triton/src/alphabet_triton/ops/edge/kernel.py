@@ -15,7 +15,7 @@ from alphabet_triton.ops.lift.kernel import (
     add_squares,
     locate,
     norm_scale,
-    store_drive,
+    scan_drive,
     tap_tokens,
     valid_tokens,
 )
@@ -23,13 +23,15 @@ from alphabet_triton.ops.lift.kernel import (
 
 @triton.jit(**KERNEL)
 def edge_fwd_kernel(
-    values, valid, project, taps, bias, matrix, pre, lifted, scale, drive, T, TS, C, D, N,
+    values, valid, gate, project, taps, bias, matrix, transition, pre, lifted, scale, local, ends, tickets,
+    T, TS, C, D, M,
     MASKED: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
-    BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+    BT: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Lines 4-7: values (B, T, C) to lifted (B, D, T), the norm's scale (B, T) and the direct bank's drive (B, N, T).
+    """Lines 4-8: values (B, T, C) to lifted (B, D, T), the norm's scale (B, T) and the direct bank's states by chunks.
 
-    With KEEP what the SiLU is applied to, pre (B, D, T), is stored for the backward.
+    local (B, 2M, T): the states of chunks that begin at zero; ends (B, 2M, chunks): the last of each. With KEEP what
+    the SiLU is applied to, pre (B, D, T), is stored for the backward. The tickets (B,) that the head draws are zeroed.
     """
     i_t, i_b = locate(tl.cdiv(T, BT))
     o_t = i_t * BT + tl.arange(0, BT)
@@ -58,19 +60,25 @@ def edge_fwd_kernel(
     m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
     b_scale = tl.where(m_h, norm_scale(b_sum, b_far, D), 0.0)
     tl.store(scale + i_b * TS + o_t, b_scale, mask=m_t)
-    p_lifted, p_drive = lifted + i_b * D * TS, drive + i_b * N * TS
-    store_drive(b_h, b_scale, p_lifted, matrix, p_drive, o_t, m_t, m_h, D, N, TS, WIDE, False, BT, BD, BN)
+    if i_t == 0:
+        tl.store(tickets + i_b, 0)
+    m_g = valid_tokens(o_t, m_t, gate + i_b * T, MASKED)
+    p_h = lifted + i_b * D * TS
+    scan_drive(
+        b_h, b_scale, p_h, matrix, transition, local, ends, i_b, i_t, o_t, m_h, m_g, T, D, M, TS,
+        WIDE, False, BT, BD, BM,
+    )  # fmt: skip
 
 
 @triton.jit(**KERNEL)
 def edge_bwd_kernel(
     d_pre, values, valid, project, taps, d_values, d_weights, T, TS, C, D,
-    MASKED: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
+    MASKED: tl.constexpr, VALUES: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """d_pre (B, D, T) to d_values (B, P, T, C) and d_weights (.., D, 6 + C), those of taps, bias and project.
+    """d_pre (B, D, T) to d_weights (.., D, 6 + C), those of taps, bias and project; with VALUES to d_values too.
 
-    A program has one of P parts of the features, for a block of tokens. d_values is summed over the parts afterwards,
-    d_weights over the blocks.
+    A program has one of P parts of the features, for a block of tokens. d_values (B, P, T, C) is summed over the parts
+    afterwards, d_weights over the blocks.
     """
     parts = tl.cdiv(D, BD)
     i_p, i_b = locate(tl.cdiv(T, BT) * parts)
@@ -98,5 +106,6 @@ def edge_bwd_kernel(
     for c in range(C):
         b_v = tl.load(p_v + c, mask=m_s, other=0.0)
         tl.store(p_w + TAPS + 1 + c, tl.sum(b_dp * b_v[None, :], 1), mask=m_d)
-        b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
-        tl.store(p_dv + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)
+        if VALUES:
+            b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
+            tl.store(p_dv + c, tl.sum(b_dp * b_w[:, None], 0), mask=m_t)

@@ -1,1 +1,1 @@
-"""Frame, norm gain and poles multiplied out into what a bank's kernels read, forward and backward."""
+"""Frames, norm gains, poles and synthesis multiplied out into what the kernels of both banks read, and back."""

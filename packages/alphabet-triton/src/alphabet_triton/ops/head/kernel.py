@@ -1,8 +1,4 @@
-"""Conditioning and the affine head, forward and backward; some outputs of one sequence per program.
-
-With u a lag's moment, r = |u|, q = log(1 + r) / r (one at zero) and v = q u, a gradient g of v gives
-
-    du = q g + (1 / (1 + r) - q) (g . u / r) u / r.
+"""Conditioning and the affine head: with u a lag's moment and r = |u|, the head reads log(1 + r) / r u.
 
 Divisions and roots are rounded correctly: the hardware's approximate ones may be two units off, next to the logits.
 """
@@ -13,6 +9,9 @@ from alphabet_core.fused import MOMENTS
 
 from alphabet_triton.buffers import LAG_COUNT
 from alphabet_triton.launching import KERNEL
+from alphabet_triton.ops.chunk.kernel import halo_tokens, keep_valid, load_chunk, store_moments, store_states
+from alphabet_triton.ops.lift.kernel import locate, valid_tokens
+from alphabet_triton.ops.pairs.kernel import add_pairs
 
 COORDINATES = tl.constexpr(MOMENTS)
 LAGS = tl.constexpr(LAG_COUNT - 1)
@@ -33,20 +32,13 @@ def load_sums(sums, sums_2, p_sums, row, M, m_1, m_2, n):
     """One of the seven sums over n pairs, for poles of both banks."""
     b_1 = tl.load(sums + p_sums + row * M, mask=m_1, other=0.0)
     b_2 = tl.load(sums_2 + p_sums + row * M, mask=m_2, other=0.0)
-    return ((b_1 + b_2) / n).to(tl.float32)
-
-
-@triton.jit
-def store_sums(sums, sums_2, p_sums, row, M, m_1, m_2, b_x):
-    """Store a gradient for one of the seven sums, for poles of both banks."""
-    tl.store(sums + p_sums + row * M, b_x, mask=m_1)
-    tl.store(sums_2 + p_sums + row * M, b_x, mask=m_2)
+    return tl.div_rn(b_1 + b_2, n + tl.zeros_like(b_1))
 
 
 @triton.jit
 def count_pairs(counts, i_b, lag):
     """The number of pairs that a lag's sums are divided by, at least one."""
-    return tl.maximum(tl.load(counts + i_b * COUNTS + lag), 1).to(tl.float64)
+    return tl.maximum(tl.load(counts + i_b * COUNTS + lag), 1).to(tl.float32)
 
 
 @triton.jit
@@ -68,81 +60,130 @@ def radial_ratio(b_radius):
 
 
 @triton.jit
-def add_coordinate(b_total, b_x, p_weight, p_descriptor, m_w, m_n, coordinate: tl.constexpr):
-    """One of a pole's seven coordinates, for some poles: its share of the logits, in float64."""
-    tl.store(p_descriptor + coordinate, b_x, mask=m_n)
-    b_w = tl.load(p_weight + coordinate, mask=m_w, other=0.0).to(tl.float64)
-    return b_total + tl.sum(b_w * b_x.to(tl.float64)[None, :], 1)
+def store_counts(p_counts, o_t, m_v, p_valid):
+    """Store how many pairs (t, t - lag) of valid tokens a chunk has, for lag zero and every other."""
+    tl.store(p_counts, tl.sum(m_v.to(tl.int32)))
+    for i in tl.static_range(LAGS):
+        o_l = o_t - (1 << i)
+        m_l = valid_tokens(o_l, m_v & (o_l >= 0), p_valid, True)
+        tl.store(p_counts + 1 + i, tl.sum(m_l.to(tl.int32)))
 
 
-@triton.jit(**KERNEL)
-def head_fwd_kernel(
-    sums, sums_2, counts, weight, bias, descriptor, logits, M, K,
-    WIDE: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """Sums (B, 7, M) of either bank over counts (B, 4) to the descriptor (B, 2, M, 7) and logits (B, K)."""
-    i_b, i_k = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    o_k = i_k * BK + tl.arange(0, BK)
-    m_k = o_k < K
-    b_total = tl.load(bias + o_k, mask=m_k, other=0.0).to(tl.float64)
-    for start in range(0, 2 * M if WIDE else 1, BN):
+@triton.jit
+def add_counts(p_parts, p_counts, T, chunks, MASKED: tl.constexpr, BC: tl.constexpr):
+    """Store the numbers of valid pairs of every lag in a sequence, at p_counts, of those of its chunks, at p_parts."""
+    for i in tl.static_range(COUNTS):
+        if MASKED:
+            b_n = tl.zeros([BC], tl.int32)
+            for first in range(0, chunks, BC):
+                o_c = first + tl.arange(0, BC)
+                b_n += tl.load(p_parts + o_c * COUNTS + i, mask=o_c < chunks, other=0)
+            tl.store(p_counts + i, tl.sum(b_n))
+        else:
+            tl.store(p_counts + i, tl.maximum(T - ((1 << i) >> 1), 0))  # the lags 0, 1, 2 and 4
+
+
+@triton.jit
+def add_chunks(parts, sums, i_b, size, chunks, BC: tl.constexpr, BJ: tl.constexpr):
+    """Store sums (B, size) over a sequence's chunks of parts (B, chunks, size)."""
+    for start in range(0, size, BJ):
+        o_j = start + tl.arange(0, BJ)
+        m_j = o_j < size
+        b_x = tl.zeros([BC, BJ], tl.float32)
+        for first in range(0, chunks, BC):
+            o_c = first + tl.arange(0, BC)
+            p_x = parts + (i_b * chunks + o_c[:, None]) * size + o_j[None, :]
+            b_x += tl.load(p_x, mask=(o_c < chunks)[:, None] & m_j[None, :], other=0.0)
+        tl.store(sums + i_b * size + o_j, tl.sum(b_x, 0), mask=m_j)
+
+
+@triton.jit
+def store_descriptor(sums, sums_2, counts, descriptor, i_b, M, BN: tl.constexpr):
+    """A sequence's descriptor (2, M, 7) of its sums (7, M) of either bank over counts (4,)."""
+    for start in range(0, 2 * M, BN):
         o_n = start + tl.arange(0, BN)  # the poles of both banks
         m_n = o_n < 2 * M
         m_1, m_2 = o_n < M, m_n & (o_n >= M)
-        m_w = m_k[:, None] & m_n[None, :]
         p_sums = i_b * COORDINATES * M + o_n % M
-        p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES
         p_descriptor = descriptor + (i_b * 2 * M + o_n) * COORDINATES
-        b_energy = log1p(load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0)))
-        b_total = add_coordinate(b_total, b_energy, p_weight, p_descriptor, m_w, m_n, 0)
-        for lag in tl.static_range(LAGS):
+        b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, count_pairs(counts, i_b, 0))
+        tl.store(p_descriptor, log1p(b_energy), mask=m_n)
+        for lag in range(LAGS):
             n = count_pairs(counts, i_b, 1 + lag)
             b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
             b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
             b_radius, _, _ = split_radius(b_re, b_im)
             b_ratio = radial_ratio(b_radius)
-            b_total = add_coordinate(b_total, b_re * b_ratio, p_weight, p_descriptor, m_w, m_n, 1 + 2 * lag)
-            b_total = add_coordinate(b_total, b_im * b_ratio, p_weight, p_descriptor, m_w, m_n, 2 + 2 * lag)
-    tl.store(logits + i_b * K + o_k, b_total.to(tl.float32), mask=m_k)
+            tl.store(p_descriptor + 1 + 2 * lag, b_re * b_ratio, mask=m_n)
+            tl.store(p_descriptor + 2 + 2 * lag, b_im * b_ratio, mask=m_n)
 
 
 @triton.jit
-def coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, coordinate, BK: tl.constexpr, BN: tl.constexpr):
-    """The gradient of a coordinate for some poles: that of the logits through the weights."""
-    b_g = tl.zeros([BN], tl.float64)
+def store_logits(p_descriptor, weight, bias, p_logits, size, K, BK: tl.constexpr, BJ: tl.constexpr):
+    """Logits (K,) = weight (K, size) @ descriptor (size,) + bias, added up in float32 pairs."""
     for start in range(0, K, BK):
         o_k = start + tl.arange(0, BK)
         m_k = o_k < K
-        b_d = tl.load(d_logits + i_b * K + o_k, mask=m_k, other=0.0)
-        p_weight = weight + (o_k[:, None] * 2 * M + o_n[None, :]) * COORDINATES + coordinate
-        b_w = tl.load(p_weight, mask=m_k[:, None] & m_n[None, :], other=0.0)
-        b_g += tl.sum(b_w.to(tl.float64) * b_d.to(tl.float64)[:, None], 0)
-    return b_g.to(tl.float32)
+        b_x, b_low = tl.zeros([BK, BJ], tl.float32), tl.zeros([BK, BJ], tl.float32)
+        for j in range(0, size, BJ):
+            o_j = j + tl.arange(0, BJ)
+            m_j = o_j < size
+            p_w = weight + o_k[:, None].to(tl.int64) * size + o_j[None, :]
+            b_w = tl.load(p_w, mask=m_k[:, None] & m_j[None, :], other=0.0)
+            b_d = tl.load(p_descriptor + o_j, mask=m_j, other=0.0)[None, :] + tl.zeros([BK, BJ], tl.float32)
+            b_y = b_w * b_d
+            b_x, b_low = add_pairs(b_x, b_low, b_y, tl.fma(b_w, b_d, -b_y))
+        b_sum, b_rest = tl.reduce((b_x, b_low), 1, add_pairs)
+        b_bias = tl.load(bias + o_k, mask=m_k, other=0.0)
+        b_sum, b_rest = add_pairs(b_sum, b_rest, b_bias, tl.zeros([BK], tl.float32))
+        tl.store(p_logits + o_k, b_sum + b_rest, mask=m_k)
 
 
 @triton.jit(**KERNEL)
-def head_bwd_kernel(
-    sums, sums_2, counts, weight, d_logits, d_sums, d_sums_2, M, K, BN: tl.constexpr, BK: tl.constexpr
+def head_fwd_kernel(
+    parts, local, ends, transition, valid, weight, bias, tickets, parts_2, counts_of_chunks,
+    states, sums, sums_2, counts, descriptor, logits, T, TS, M, K,
+    MASKED: tl.constexpr, KEEP: tl.constexpr,
+    BT: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BJ: tl.constexpr,
 ):  # fmt: skip
-    """d_logits (B, K) to d_sums (B, 7, M) of either bank."""
-    i_b, i_n = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    o_n = i_n * BN + tl.arange(0, BN)
-    m_n = o_n < 2 * M
-    m_1, m_2 = o_n < M, m_n & (o_n >= M)
-    p_sums = i_b * COORDINATES * M + o_n % M
-    n = count_pairs(counts, i_b, 0)
-    b_energy = load_sums(sums, sums_2, p_sums, 0, M, m_1, m_2, n)
-    b_g = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 0, BK, BN)
-    store_sums(d_sums, d_sums_2, p_sums, 0, M, m_1, m_2, (b_g / (1.0 + b_energy)).to(tl.float64) / n)
-    for lag in tl.static_range(LAGS):
-        n = count_pairs(counts, i_b, 1 + lag)
-        b_re = load_sums(sums, sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, n)
-        b_im = load_sums(sums, sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, n)
-        b_radius, b_u, b_v = split_radius(b_re, b_im)
-        b_ratio = radial_ratio(b_radius)
-        b_a = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 1 + 2 * lag, BK, BN)
-        b_b = coordinate_gradient(d_logits, weight, i_b, o_n, m_n, M, K, 2 + 2 * lag, BK, BN)
-        b_along = (1.0 / (1.0 + b_radius) - b_ratio) * (b_a * b_u + b_b * b_v)
-        b_dre, b_dim = b_ratio * b_a + b_along * b_u, b_ratio * b_b + b_along * b_v
-        store_sums(d_sums, d_sums_2, p_sums, 1 + 2 * lag, M, m_1, m_2, b_dre.to(tl.float64) / n)
-        store_sums(d_sums, d_sums_2, p_sums, 2 + 2 * lag, M, m_1, m_2, b_dim.to(tl.float64) / n)
+    """Lines 14, 15 and the last: every chunk's moments of the cascaded bank, and of all chunks' moments the logits.
+
+    local (B, 2M, T), ends (B, 2M, chunks): the cascaded bank's states in chunks that began at zero, and their last;
+    parts, parts_2 (B, chunks, 7, M): moment sums of either bank, of which this writes the second; of all chunks, sums
+    and sums_2 (B, 7, M) and counts (B, 4); descriptor (B, 2, M, 7), logits (B, K). With KEEP also the cascaded bank's
+    states (B, 2M, T) are stored.
+
+    A program has one chunk. Programs of a sequence draw tickets; the one that draws the last finds all chunks' sums
+    written, and adds them up in their order: the result does not depend on which program it is.
+    """
+    chunks = tl.cdiv(T, BT)
+    i_t, i_b = locate(chunks)
+    o_t = i_t * BT + tl.arange(0, BT)
+    o_h, _ = halo_tokens(i_t, BT)
+    p_valid = valid + i_b * T
+    m_t = o_t < T
+    m_v = valid_tokens(o_t, m_t, p_valid, MASKED)
+    m_o = valid_tokens(o_h, (o_h >= 0) & (o_h < T), p_valid, MASKED)
+    for m in range(0, M, BM):
+        o_m = m + tl.arange(0, BM)
+        b_zr, b_zi, b_hr, b_hi = load_chunk(local, ends, transition, i_b, i_t, o_m, T, TS, M, BM, BT, BC)
+        if KEEP:
+            store_states(states, i_b, o_m, o_t, M, T, TS, b_zr, b_zi)
+        b_zr, b_zi = keep_valid(b_zr, b_zi, m_v)
+        b_hr, b_hi = keep_valid(b_hr, b_hi, m_o)
+        p_sums = parts_2 + (i_b * chunks + i_t) * COORDINATES * M + o_m
+        store_moments(p_sums, o_m < M, M, b_zr, b_zi, b_hr, b_hi, BM, BT)
+    p_counts = counts_of_chunks + i_b * chunks * COUNTS
+    if MASKED:
+        store_counts(p_counts + i_t * COUNTS, o_t, m_v, p_valid)
+    tl.debug_barrier()  # all threads have stored before one of them draws the ticket
+    if tl.atomic_add(tickets + i_b, 1, sem="acq_rel") == chunks - 1:
+        tl.debug_barrier()  # no thread reads before that one has drawn it
+        add_chunks(parts, sums, i_b, M * COORDINATES, chunks, BC, BJ)
+        add_chunks(parts_2, sums_2, i_b, M * COORDINATES, chunks, BC, BJ)
+        add_counts(p_counts, counts + i_b * COUNTS, T, chunks, MASKED, BC)
+        tl.debug_barrier()
+        store_descriptor(sums, sums_2, counts, descriptor, i_b, M, BN)
+        tl.debug_barrier()
+        p_descriptor = descriptor + i_b * 2 * M * COORDINATES
+        store_logits(p_descriptor, weight, bias, logits + i_b * K, 2 * M * COORDINATES, K, BK, BJ)

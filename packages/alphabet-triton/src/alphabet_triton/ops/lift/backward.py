@@ -69,6 +69,26 @@ def norm_bwd_kernel(
         tl.store(d_pre + p_h, b_dx, mask=m_d[:, None] & m_t[None, :])
 
 
+@triton.jit
+def sum_outer(
+    p_left, p_right, p_scale, o_l, o_r, T, TS, L, R, normed,
+    BT: tl.constexpr, BL: tl.constexpr, BR: tl.constexpr,
+):  # fmt: skip
+    """The sum over t of left (L, T) times right (R, T), or if normed times scale silu(right), of some rows of each."""
+    m_l, m_r = o_l < L, o_r < R
+    p_l, p_r = p_left + o_l[:, None].to(tl.int64) * TS, p_right + o_r[None, :].to(tl.int64) * TS
+    b_out = tl.zeros([BL, BR], tl.float32)
+    for start in range(0, T, BT):
+        o_t = start + tl.arange(0, BT)
+        m_t = o_t < T
+        b_x = tl.load(p_l + o_t[None, :], mask=m_l[:, None] & m_t[None, :], other=0.0)
+        b_y = tl.load(p_r + o_t[:, None], mask=m_r[None, :] & m_t[:, None], other=0.0)
+        if normed:
+            b_y *= tl.sigmoid(b_y) * tl.load(p_scale + o_t, mask=m_t, other=0.0)[:, None]
+        b_out += tl.dot(b_x, b_y, input_precision="tf32x3")
+    return b_out
+
+
 @triton.jit(**KERNEL)
 def outer_bwd_kernel(
     left, right, scale, out, T, TS, L, R,
@@ -78,14 +98,27 @@ def outer_bwd_kernel(
     columns = tl.cdiv(R, BR)
     i_p, i_b = locate(tl.cdiv(L, BL) * columns)
     o_l, o_r = i_p // columns * BL + tl.arange(0, BL), i_p % columns * BR + tl.arange(0, BR)
-    m_l, m_r = o_l < L, o_r < R
-    b_out = tl.zeros([BL, BR], tl.float32)
-    for start in range(0, T, BT):
-        o_t = start + tl.arange(0, BT)
-        m_t = o_t < T
-        b_x = tl.load(left + (i_b * L + o_l[:, None]) * TS + o_t[None, :], mask=m_l[:, None] & m_t[None, :], other=0.0)
-        b_y = tl.load(right + (i_b * R + o_r[None, :]) * TS + o_t[:, None], mask=m_r[None, :] & m_t[:, None], other=0.0)
-        if NORMED:
-            b_y *= tl.sigmoid(b_y) * tl.load(scale + i_b * TS + o_t, mask=m_t, other=0.0)[:, None]
-        b_out += tl.dot(b_x, b_y, input_precision="tf32x3")
-    tl.store(out + (i_b * L + o_l[:, None]) * R + o_r[None, :], b_out, mask=m_l[:, None] & m_r[None, :])
+    p_left, p_right = left + i_b * L * TS, right + i_b * R * TS
+    b_out = sum_outer(p_left, p_right, scale + i_b * TS, o_l, o_r, T, TS, L, R, NORMED, BT, BL, BR)
+    m_o = (o_l < L)[:, None] & (o_r < R)[None, :]
+    tl.store(out + (i_b * L + o_l[:, None]) * R + o_r[None, :], b_out, mask=m_o)
+
+
+@triton.jit(**KERNEL)
+def products_bwd_kernel(
+    d_drive, pre, scale, d_drive_2, pre_2, scale_2, states, d_stream, products, T, TS, B, D, N,
+    BT: tl.constexpr, BL: tl.constexpr, BR: tl.constexpr,
+):  # fmt: skip
+    """Products (3, B, N, D): sums over t of d_drive (scale silu(pre))^T of both banks, and of states d_stream^T."""
+    columns = tl.cdiv(D, BR)
+    i_p, i_x = locate(tl.cdiv(N, BL) * columns)
+    i_f, i_b = i_x // B, i_x % B
+    o_l, o_r = i_p // columns * BL + tl.arange(0, BL), i_p % columns * BR + tl.arange(0, BR)
+    if i_f == 1:
+        d_drive, pre, scale = d_drive_2, pre_2, scale_2
+    elif i_f == 2:
+        d_drive, pre = states, d_stream
+    p_left, p_right = d_drive + i_b * N * TS, pre + i_b * D * TS
+    b_out = sum_outer(p_left, p_right, scale + i_b * TS, o_l, o_r, T, TS, N, D, i_f < 2, BT, BL, BR)
+    m_o = (o_l < N)[:, None] & (o_r < D)[None, :]
+    tl.store(products + (i_x * N + o_l[:, None]) * D + o_r[None, :], b_out, mask=m_o)

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from alphabet_core.fused import LIFT_OFFSETS, NORM_EPSILON
 
+from alphabet_triton.ops.chunk.kernel import scan_alone, store_states
+
 TAPS = tl.constexpr(len(LIFT_OFFSETS))
 SPACING = tl.constexpr(LIFT_OFFSETS[1] - LIFT_OFFSETS[0])
 EPSILON = tl.constexpr(NORM_EPSILON)
@@ -99,16 +101,28 @@ def multiply(
 
 
 @triton.jit
-def store_drive(
-    b_h, b_scale, p_h, p_matrix, p_drive, o_t, m_t, m_h, D, N, TS,
-    WIDE: tl.constexpr, ACTIVATE: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+def scan_drive(
+    b_h, b_scale, p_h, matrix, transition, local, ends, i_b, i_t, o_t, m_h, m_g, T, D, M, TS,
+    WIDE: tl.constexpr, ACTIVATE: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Drive (N, T) = scale * matrix (N, D) @ features (D, T), in blocks of rows."""
+    """Drive scale * matrix (2M, D) @ features (D, T) where the mask m_g is open, and a chunk's scan of it from zero.
+
+    The states go to local (B, 2M, T), the chunk's last to ends (B, 2M, chunks).
+    """
     if WIDE:
         tl.debug_barrier()
-    for n in range(0, N, BN):
-        o_n = n + tl.arange(0, BN)
-        m_n = o_n < N
-        b_e = multiply(b_h, p_h, p_matrix, o_n, o_t, m_n, m_h, D, 1, D, TS, WIDE, ACTIVATE, BN, BD, BT)
-        p_e = p_drive + o_n[:, None].to(tl.int64) * TS + o_t[None, :]
-        tl.store(p_e, b_e * b_scale[None, :], mask=m_n[:, None] & m_t[None, :])
+    chunks = tl.cdiv(T, BT)
+    for m in range(0, M, BM):
+        o_m = m + tl.arange(0, BM)
+        m_m = o_m < M
+        b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)
+        b_pi = tl.load(transition + M + o_m, mask=m_m, other=0.0)
+        b_er = multiply(b_h, p_h, matrix, o_m, o_t, m_m, m_h, D, 1, D, TS, WIDE, ACTIVATE, BM, BD, BT)
+        b_ei = multiply(b_h, p_h, matrix, M + o_m, o_t, m_m, m_h, D, 1, D, TS, WIDE, ACTIVATE, BM, BD, BT)
+        b_er = tl.where(m_g[None, :], b_er * b_scale[None, :], 0.0)
+        b_ei = tl.where(m_g[None, :], b_ei * b_scale[None, :], 0.0)
+        b_zr, b_zi, b_lr, b_li = scan_alone(b_er, b_ei, b_pr, b_pi, BM, BT)
+        store_states(local, i_b, o_m, o_t, M, T, TS, b_zr, b_zi)
+        row = i_b * 2 * M + o_m
+        tl.store(ends + row * chunks + i_t, b_lr, mask=m_m)
+        tl.store(ends + (row + M) * chunks + i_t, b_li, mask=m_m)

@@ -1,11 +1,13 @@
 """How the backward kernels that both lifts share are called."""
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from alphabet_triton.blocks import NORM_BWD, OUTER_BWD, feature_blocks
 from alphabet_triton.buffers import prepare_masks, tiles
 from alphabet_triton.launching import Launch, run
-from alphabet_triton.ops.lift.backward import norm_bwd_kernel, outer_bwd_kernel
+from alphabet_triton.ops.lift.backward import norm_bwd_kernel, outer_bwd_kernel, products_bwd_kernel
 
 
 def launch_norm_backward(
@@ -60,3 +62,22 @@ def launch_outer_backward(length: int, left: Tensor, right: Tensor, scale: Tenso
         )
     )
     return out.sum(0)
+
+
+def launch_products(length: int, factors: Mapping[str, Tensor]) -> Tensor:
+    """Sums (3, B, 2M, D) over time: of both banks' d_drive and normed features, and of states and d_stream.
+
+    factors: d_drive, d_drive_2, states (B, 2M, T), pre, pre_2, d_stream (B, D, T), scale and scale_2 (B, T)
+    """
+    (batch, rows, stride), width, sizes = factors["states"].shape, factors["pre"].shape[1], OUTER_BWD.sizes
+    products = factors["pre"].new_empty(3, batch, rows, width)
+    run(
+        Launch(
+            products_bwd_kernel,
+            (3 * tiles(rows, sizes["BL"]) * tiles(width, sizes["BR"]) * batch,),
+            {**factors, "products": products},
+            {"T": length, "TS": stride, "B": batch, "D": width, "N": rows},
+            OUTER_BWD,
+        )
+    )
+    return products
