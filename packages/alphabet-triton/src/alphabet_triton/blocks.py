@@ -37,13 +37,12 @@ READER_BWD = {
     128: Blocks({"BT": 32, "BD": 128, "BN": 16}, warps=8),
     256: Blocks({"BT": 32, "BD": 64, "BN": 32}, warps=8),
 }
-# One warp: every warp of a program would do the poles' float64 arithmetic for itself, and an Ada multiprocessor does a
-# 64th as much of it as of float32's.
+# One warp: every warp of a program would do the poles' arithmetic for itself.
 FOLD = {16: Blocks({"BD": 16, "BM": 4}, warps=1), 32: Blocks({"BD": 32, "BM": 4}, warps=1)}
 FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=8)
 CONSTRAINT = Blocks({"BR": 16, "BC": 32}, warps=8)
 ADAMW = Blocks({"BN": 1024}, warps=4)
-TOTALS = Blocks({"BP": 32, "BN": 64}, warps=4)
+TOTALS = Blocks({"BP": 16, "BN": 64}, warps=4)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # Keys are the most modes that a program holds. Three or more share programs of eight: no number of warps compiled
 # programs of four without a spill on every architecture.
