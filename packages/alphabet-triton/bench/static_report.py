@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from alphabet_triton.configurations import list_configurations
 from alphabet_triton.launching import Launch
 from time_model.designs import compile_launch, estimate_designs, list_designs
 from time_model.nodes import count_nodes
-from time_model.table import BEFORE, PREFACE, SHOWN, format_designs, format_launches, write
+from time_model.table import PREFACE, SHOWN, format_designs, format_launches, write
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")
 EXECUTED = ("sm_80", "sm_89")  # sm_90's products are wgmma, which alphabet-ptx does not execute
@@ -84,13 +85,15 @@ def print_estimates(path: Path | None, nodes: dict[str, tuple[int, int]] | None,
         write(path, rows, nodes, commit)
     print(f"\nevery launch at {SHOWN}")
     print("\n".join(format_launches(rows, SHOWN)))
-    if BEFORE.exists():
-        print("\nall designs")
-        print("\n".join(format_designs(rows, nodes)))
-    print(
-        "\nof the nodes of a call, torch's: "
-        + ", ".join(f"{phase} {own} of {all_}" for phase, (all_, own) in nodes.items())
-    )
+    print("\nall designs")
+    print("\n".join(format_designs(rows, nodes)))
+    shares = ", ".join(f"{phase} {own} of {count}" for phase, (count, own) in nodes.items())
+    print(f"\nof the nodes of a call, torch's: {shares}")
+    if find_spec("alphabet_audit"):  # and with it the families
+        from time_model.families import count_families, format_families
+
+        print(f"\nfamilies at {SHOWN}, same width, recorded: AT LEAST one node per operator, arithmetic at full rate")
+        print("\n".join(format_families(count_families(SHOWN, "same-width"))))
 
 
 def main() -> None:

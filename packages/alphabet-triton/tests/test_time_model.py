@@ -227,3 +227,30 @@ def test_a_table_that_was_written_is_read_again(tmp_path):
     assert before["totals"][(32, 512, 64), "inference"] == (5, pytest.approx(found.seconds * 1e6 + 7.5, abs=1e-3))
     assert "no estimate: its loops differ" in "\n".join(format_launches(rows, (32, 512, 64)))
     assert "without 1 launches" in "\n".join(format_designs(rows, nodes))
+
+
+def test_operators_of_a_family_are_counted_without_views_and_what_cannot_be_counted_is_named():
+    import torch
+    from time_model.families import Least, Operators, format_families
+
+    with Operators() as operators:
+        (torch.ones(4, 4).view(16)[2:] + 1.0).sum()
+    assert operators.count == 3  # ones, add and sum
+    found = [Least("gru", "fused", phase, problem="cuDNN's kernels") for phase in ("inference", "step")]
+    found += [Least("tcn", name, "step", operators=count) for name, count in (("conv1d", 40), ("gemm", 60))]
+    lines = format_families(found)
+    assert lines[1].split() == ["gru", "inference", "0", "-", "compiled,", "fused"]
+    assert [line.split()[3:6] for line in lines if line.startswith("tcn          step")] == [["conv1d", "40", "0.00"]]
+
+
+@pytest.mark.slow
+def test_a_longer_sequence_has_more_arithmetic_and_the_same_convolutions():
+    from alphabet_audit.declare.declarations import read_declarations
+    from alphabet_audit.measure.candidates import resolve_candidate
+    from time_model.families import count_algorithm
+
+    designs = read_declarations(None).designs
+    candidate = resolve_candidate(designs, "same-width", "tcn", 16)
+    short, long = (count_algorithm(designs, candidate, "conv1d", (4, length, 16), "step") for length in (64, 128))
+    assert short[0] == long[0] > 20
+    assert long[1] == pytest.approx(2 * short[1], rel=0.02)
