@@ -254,3 +254,44 @@ def test_a_longer_sequence_has_more_arithmetic_and_the_same_convolutions():
     short, long = (count_algorithm(designs, candidate, "conv1d", (4, length, 16), "step") for length in (64, 128))
     assert short[0] == long[0] > 20
     assert long[1] == pytest.approx(2 * short[1], rel=0.02)
+
+
+@pytest.mark.slow
+def test_times_of_a_gpu_are_written_beside_the_estimates_and_a_failure_is_a_row(tmp_path, monkeypatch):
+    """Measuring itself needs a GPU; here the clock is stood in for."""
+    import csv
+
+    import kernel_times
+    from time_model.designs import list_launches
+
+    def refuse(launch):
+        raise RuntimeError("CUDA error: an illegal memory access\nmore lines")
+
+    design = (2, 40, 16)
+    monkeypatch.setattr(kernel_times, "list_designs", lambda: [design])
+    monkeypatch.setattr(kernel_times, "count_nodes", lambda: {"inference": (5, 0), "step": (20, 3)})
+    monkeypatch.setattr(kernel_times, "time_launch", refuse)
+    monkeypatch.setattr(kernel_times, "time_whole", lambda design, phase: 1e-4)
+    kernel_times.main(tmp_path / "times.csv")
+    with (tmp_path / "times.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for phase in ("inference", "step"):
+        mine = [row for row in rows if row["phase"] == phase]
+        assert [row["kernel"] for row in mine] == [*(each.name for each in list_launches(design, phase)), "whole call"]
+        assert {row["us"] for row in mine[:-1]} == {"failed: CUDA error: an illegal memory access"}
+        assert mine[-1]["us"] == "100.000"
+        assert float(mine[-1]["us, estimated"]) > 7.5  # five nodes at least, and what the kernels take
+
+
+@pytest.mark.slow
+def test_times_are_refused_without_a_gpu():
+    import subprocess
+
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    command = [sys.executable, str(BENCH / "kernel_times.py"), "times.csv"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "needs a CUDA device" in result.stderr
