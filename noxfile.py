@@ -223,6 +223,13 @@ def gpu_static(session: nox.Session, triton: str) -> None:
     session.run("python", "packages/alphabet-triton/bench/static_report.py", *session.posargs)
 
 
+# Warnings of torch 2.9.1 about the patch release of Python, and of numpy about Triton 3.5.1's interpreter.
+OF_THE_PAST = [
+    "-W", "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning",
+    "-W", "ignore:Conversion of an array with ndim > 0 to a scalar:DeprecationWarning",
+]  # fmt: skip
+
+
 @nox.session(name="tests-rtx4090", python="3.13")
 def tests_rtx4090(session: nox.Session) -> None:
     """Core's tests and the interpreted kernels under the paper's versions, torch 2.9.1 and Triton 3.5.1; no GPU needed.
@@ -231,9 +238,10 @@ def tests_rtx4090(session: nox.Session) -> None:
     """
     install_for_rtx4090(session, *packages(EXTRAS), "--editable", "testing", *TEST_TOOLS)
     chosen = session.posargs or ["packages/alphabet-core"]
-    session.run("pytest", *IN_PARALLEL, *chosen, env=ONE_THREAD)
+    session.run("pytest", *IN_PARALLEL, *OF_THE_PAST, *chosen, env=ONE_THREAD)
     if not session.posargs:
-        session.run("pytest", *IN_PARALLEL, INTERPRETED, env={**ONE_THREAD, "TRITON_INTERPRET": "1"})
+        interpreted = {**ONE_THREAD, "TRITON_INTERPRET": "1"}
+        session.run("pytest", *IN_PARALLEL, *OF_THE_PAST, INTERPRETED, env=interpreted)
 
 
 @nox.session(name="first-gpu", python="3.13", reuse_venv=True)
