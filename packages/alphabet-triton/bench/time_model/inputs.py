@@ -22,7 +22,7 @@ def fill(tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
     """Copies of the tensors of a launch recorded while unwritten memory was `marked`.
 
     Floats that are marked become small random numbers, because the frames' constraint takes more substeps the further
-    a step has moved; integers become one. Tensors that share memory share it in the copies, too.
+    a step has moved; integers become zero, where counters begin. Tensors that share memory share it in the copies, too.
     """
     generator = torch.Generator().manual_seed(seed)
     storages: dict[int, Tensor] = {}
@@ -45,4 +45,4 @@ def _fill_whole(whole: Tensor, generator: torch.Generator) -> Tensor:
         return torch.where(whole.isnan(), small, whole)
     if whole.dtype == torch.bool:
         return whole.clone()
-    return torch.where(whole == torch.iinfo(whole.dtype).max, torch.ones_like(whole), whole)
+    return torch.where(whole == torch.iinfo(whole.dtype).max, torch.zeros_like(whole), whole)
