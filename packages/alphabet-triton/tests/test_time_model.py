@@ -48,8 +48,10 @@ LOOP = (
 def estimate_code(code, trips, *, programs=128, warps=4, registers=32, shared=0, **options):
     from time_model.cost import Shape, estimate
     from time_model.sass import parse
+    from time_model.trips import Trips
 
-    return estimate(parse(listing(*code)), trips, Shape(programs, warps, registers, shared), 0.0, **options)
+    shape = Shape(programs, warps, registers, shared)
+    return estimate(parse(listing(*code)), Trips(tuple(trips), tuple(trips)), shape, 0.0, **options)
 
 
 def test_loops_are_found_with_their_nesting_and_cold_code_behind_the_end_is_none():
@@ -155,9 +157,11 @@ def test_tensor_cores_special_functions_and_wide_loads_have_their_own_rates():
 def test_what_does_not_fit_into_l2_is_bound_by_memory():
     from time_model.cost import Shape, estimate
     from time_model.sass import parse
+    from time_model.trips import Trips
 
     code, shape = parse(listing(*LOOP)), Shape(128, 4, 32, 0)
-    inside, outside = (estimate(code, [1.0], shape, 1e9, in_l2=known) for known in (True, False))
+    once = Trips((1.0,), (1.0,))
+    inside, outside = (estimate(code, once, shape, 1e9, in_l2=known) for known in (True, False))
     assert outside.bound == "DRAM"
     assert outside.seconds == pytest.approx(1e9 / 1008e9)
     assert inside.seconds < outside.seconds / 100
@@ -175,14 +179,37 @@ def test_trips_are_those_of_the_executed_launch():
     import torch
     from alphabet_ptx import compile_kernel
     from time_model.sass import disassemble
-    from time_model.trips import count_trips
+    from time_model.trips import Trips, count_trips
 
     signature = {"source": "*fp32", "target": "*fp32", "N": "i32"}
     compiled = compile_kernel(loop_kernel, signature, {"B": 128}, warps=1, stages=1)
     code = disassemble(compiled.cubin)
     for trips in (0, 3, 17):
         given = {"source": torch.ones(2200), "target": torch.zeros(256), "N": 128 * trips}
-        assert count_trips(code, compiled, (2,), given) == [trips]
+        assert count_trips(code, compiled, (2,), given) == Trips((trips,), (trips,))
+
+
+@triton.jit
+def last_kernel(tickets, source, target, N, B: tl.constexpr):  # noqa: N803  as kernels name sizes
+    if tl.atomic_add(tickets, 1) == tl.num_programs(0) - 1:
+        total = tl.zeros((B,), tl.float32)
+        for first in range(0, N, B):
+            total += tl.load(source + first + tl.arange(0, B))
+        tl.store(target + tl.arange(0, B), total)
+
+
+def test_what_only_the_last_program_does_is_counted_once():
+    import torch
+    from alphabet_ptx import compile_kernel
+    from time_model.sass import disassemble
+    from time_model.trips import Trips, count_trips
+
+    signature = {"tickets": "*i32", "source": "*fp32", "target": "*fp32", "N": "i32"}
+    compiled = compile_kernel(last_kernel, signature, {"B": 128}, warps=1, stages=1)
+    tensors = {"tickets": torch.zeros(1, dtype=torch.int32), "source": torch.ones(1024), "target": torch.zeros(128)}
+    given = {**tensors, "N": 1024}
+    found = count_trips(disassemble(compiled.cubin), compiled, (40,), given)
+    assert found == Trips((8 / 40,), (8.0,))
 
 
 def test_loops_that_the_assembler_has_changed_are_not_guessed():
@@ -216,8 +243,9 @@ def test_a_table_that_was_written_is_read_again(tmp_path):
     from time_model.designs import Row
     from time_model.sass import parse
     from time_model.table import format_designs, format_launches, read_before, write
+    from time_model.trips import Trips
 
-    found = estimate(parse(listing(*LOOP)), [10.0], Shape(4, 4, 32, 0), 0.0)
+    found = estimate(parse(listing(*LOOP)), Trips((10.0,), (10.0,)), Shape(4, 4, 32, 0), 0.0)
     rows = [Row((32, 512, 64), phase, 0, "loop_kernel", (4,), 4, 32, found) for phase in ("inference", "step")]
     rows.append(Row((32, 512, 64), "step", 1, "odd_kernel", (4,), 4, 32, None, "its loops differ"))
     nodes = {"inference": (5, 0), "step": (20, 3)}

@@ -2,11 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from time_model import ada
 from time_model.sass import Code
+from time_model.trips import Trips
 from time_model.warp import count_cycles
 
 
@@ -50,8 +51,9 @@ class Estimate:
     bound: str
 
 
-def estimate(code: Code, trips: Sequence[float], shape: Shape, tensors: float, *, in_l2: bool = True) -> Estimate:
-    """The estimate of a launch whose loops run `trips` times in all in each program."""
+def estimate(code: Code, loops: Trips, shape: Shape, tensors: float, *, in_l2: bool = True) -> Estimate:
+    """The estimate of a launch whose programs run their loops so often: on average, and the longest of them."""
+    trips = loops.mean
     depth = {}  # instruction -> its innermost loop
     for number, loop in enumerate(code.loops):
         depth.update(dict.fromkeys(loop.body, number))  # inner loops come later than those around them
@@ -69,7 +71,7 @@ def estimate(code: Code, trips: Sequence[float], shape: Shape, tensors: float, *
         units["issue"] += times / ada.SCHEDULERS
         if kind == "global":
             requested += times * ada.bytes_of(instruction.opcode) * ada.WARP
-    serial = count_cycles(code, trips, runs)
+    serial = count_cycles(code, loops.most, runs)
     busiest = math.ceil(shape.programs / ada.MULTIPROCESSORS)
     waves = math.ceil(busiest / shape.resident)
     work = {unit: busiest * shape.warps * cycles for unit, cycles in units.items()}

@@ -18,7 +18,7 @@ from time_model.ada import L2_BYTES
 from time_model.cost import Estimate, Shape, estimate
 from time_model.inputs import fill, marked
 from time_model.sass import Code, disassemble
-from time_model.trips import LoopsDifferError, count_trips
+from time_model.trips import LoopsDifferError, Trips, count_trips
 
 # The audit's own file, read in place: the environment that compiles kernels has no alphabet-audit.
 DECLARED = Path(__file__).parents[3] / "alphabet-audit" / "src" / "alphabet_audit" / "data" / "designs.toml"
@@ -73,7 +73,7 @@ class Model:
     def __init__(self, arch: str = "sm_89") -> None:
         self.arch = arch
         self._code: dict[Any, tuple[CompiledKernel, Code, int]] = {}
-        self._trips: dict[Any, list[float]] = {}
+        self._trips: dict[Any, Trips] = {}
 
     def compile(self, launch: Launch) -> tuple[CompiledKernel, Code, int]:
         """A launch's kernel as PTX, as machine code, and the registers of its threads."""
@@ -83,9 +83,9 @@ class Model:
             self._code[key] = compiled, disassemble(compiled.cubin), read_usage(compiled.cubin)[0]
         return self._code[key]
 
-    def trips(self, launch: Launch, compiled: CompiledKernel, code: Code) -> list[float]:
+    def trips(self, launch: Launch, compiled: CompiledKernel, code: Code) -> Trips:
         """How often a program of the launch runs each loop."""
-        grid = launch.grid if "%nctaid" in compiled.ptx else ()
+        grid = launch.grid if "%nctaid" in compiled.ptx or "atom." in compiled.ptx else ()
         key = (*configuration(launch), *signature(launch).items(), *launch.scalars.items(), grid)
         if key not in self._trips:
             given = {**fill(launch.tensors), **launch.scalars}
