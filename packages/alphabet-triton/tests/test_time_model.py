@@ -189,6 +189,19 @@ def test_trips_are_those_of_the_executed_launch():
         assert count_trips(code, compiled, (2,), given) == Trips((trips,), (trips,))
 
 
+def test_the_longest_program_is_waited_for_once():
+    from time_model.cost import Shape, estimate
+    from time_model.sass import parse
+    from time_model.trips import Trips
+
+    code, shape = parse(listing(*LOOP)), Shape(128 * 36, 4, 32, 0)
+    even, odd = (estimate(code, Trips((10.0,), (most,)), shape, 0.0) for most in (10.0, 10_000.0))
+    assert even.waves == odd.waves == 3
+    assert odd.bound == "serial"
+    longest = estimate(code, Trips((10.0,), (10_000.0,)), Shape(1, 4, 32, 0), 0.0)
+    assert longest.seconds < odd.seconds < 1.1 * longest.seconds
+
+
 @triton.jit
 def last_kernel(tickets, source, target, N, B: tl.constexpr):  # noqa: N803  as kernels name sizes
     if tl.atomic_add(tickets, 1) == tl.num_programs(0) - 1:

@@ -36,7 +36,7 @@ class Estimate:
     """The estimate of a launch; `seconds` is without what a graph's node costs.
 
     instructions: by class, of one warp, inside and outside of loops; units: cycles that each unit of the busiest
-    multiprocessor works; serial: cycles of one program alone; waves: how often the multiprocessors are filled;
+    multiprocessor works; serial: cycles of the longest program alone; waves: how often the multiprocessors are filled;
     requested: bytes that loads and stores of global memory ask for, tensors: bytes of the tensors given
     """
 
@@ -71,12 +71,12 @@ def estimate(code: Code, loops: Trips, shape: Shape, tensors: float, *, in_l2: b
         units["issue"] += times / ada.SCHEDULERS
         if kind == "global":
             requested += times * ada.bytes_of(instruction.opcode) * ada.WARP
-    serial = count_cycles(code, loops.most, runs)
+    serial, usual = count_cycles(code, loops.most, runs), count_cycles(code, loops.mean, runs)
     busiest = math.ceil(shape.programs / ada.MULTIPROCESSORS)
     waves = math.ceil(busiest / shape.resident)
     work = {unit: busiest * shape.warps * cycles for unit, cycles in units.items()}
     work["L2"] = busiest * shape.warps * requested / ada.L2_BYTES_PER_CYCLE
-    work["serial"] = waves * serial
+    work["serial"] = (waves - 1) * usual + serial  # the longest program comes last
     bounds = {name: cycles / ada.CYCLES_PER_SECOND for name, cycles in work.items()}
     if not in_l2:
         bounds["DRAM"] = tensors / ada.DRAM_BYTES_PER_SECOND
