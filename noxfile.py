@@ -1,6 +1,7 @@
 """The project's one entry point: `nox -l` lists the sessions, `nox -s tests` runs the tests.
 
-Every environment is built from nothing under the pins of audit/environments/default.txt.
+Every environment is built from nothing under the pins of audit/environments/default.txt, but for those of the sessions
+tests-rtx4090 and first-gpu, where rtx4090.txt comes first.
 """
 
 import hashlib
@@ -9,12 +10,14 @@ import re
 import shutil
 import tempfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import nox
 
 ROOT = Path(__file__).parent
 PINS = ROOT / "audit" / "environments" / "default.txt"
+RTX4090 = ROOT / "audit" / "environments" / "rtx4090.txt"
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # The optional parts of packages that the tests exercise.
 EXTRAS = {
@@ -51,14 +54,20 @@ def install(session: nox.Session, *requirements: str) -> None:
     session.install("--quiet", *requirements)
 
 
-def install_once(session: nox.Session, *requirements: str) -> None:
+def install_once(session: nox.Session, *requirements: str, by: Callable[..., None] = install) -> None:
     """Install into an environment that is reused, unless it was installed from the same pins and declarations."""
-    declared = [PINS, Path(__file__), *sorted(ROOT.glob("packages/*/pyproject.toml")), ROOT / "testing/pyproject.toml"]
+    declared = [
+        PINS,
+        RTX4090,
+        Path(__file__),
+        *sorted(ROOT.glob("packages/*/pyproject.toml")),
+        ROOT / "testing/pyproject.toml",
+    ]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in declared)).hexdigest()
     stamp = Path(session.virtualenv.location) / "installed.sha256"
     if stamp.exists() and stamp.read_text() == digest:
         return
-    install(session, *requirements)
+    by(session, *requirements)
     stamp.write_text(digest)
 
 
@@ -76,12 +85,31 @@ def with_siblings(package: str) -> list[str]:
     return list(dict.fromkeys([*siblings, package]))
 
 
+OFFICIAL_MAMBA = ("mamba-ssm==2.3.2.post1", "causal-conv1d==1.6.1")
+
+
 def install_official_mamba(session: nox.Session) -> None:
     """The sources of mamba-ssm and causal-conv1d without their CUDA extensions: what our Mamba is compared with."""
     install(session, "einops", "packaging", "setuptools", "triton; platform_system == 'Linux'")
     session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
-    official = ("mamba-ssm==2.3.2.post1", "causal-conv1d==1.6.1")
-    session.install("--quiet", "--no-build-isolation", "--no-deps", *official, env=WITHOUT_CUDA)
+    session.install("--quiet", "--no-build-isolation", "--no-deps", *OFFICIAL_MAMBA, env=WITHOUT_CUDA)
+
+
+def install_for_rtx4090(session: nox.Session, *requirements: str) -> None:
+    """Install under rtx4090.txt, and what that does not name under default.txt; torch brings some 3 GB of CUDA."""
+    own = {project(line): line for line in RTX4090.read_text().splitlines() if project(line)}
+    others = [line for line in PINS.read_text().splitlines() if project(line) and project(line) not in own]
+    pins = Path(session.create_tmp()) / "rtx4090-and-default.txt"
+    pins.write_text("\n".join([*others, *own.values()]) + "\n")
+    session.env["PIP_CONSTRAINT"] = session.env["PIP_BUILD_CONSTRAINT"] = str(pins)
+    session.log(f"installing {len(requirements)} requirements under {RTX4090.relative_to(ROOT)}: some 3 GB, minutes")
+    session.install("--quiet", *requirements)
+    session.env.pop("PIP_BUILD_CONSTRAINT")
+
+
+def project(line: str) -> str:
+    """The project that a line of constraints names, as indexes spell it; of a comment, nothing."""
+    return re.split(r"[^\w.-]", line.partition("#")[0].strip())[0].lower().replace("_", "-")
 
 
 @nox.session
@@ -186,12 +214,50 @@ def spectral_control(session: nox.Session) -> None:
 @nox.parametrize("triton", ["default", "rtx4090"], ids=["default", "rtx4090"])
 def gpu_static(session: nox.Session, triton: str) -> None:
     """Every GPU kernel compiled for three architectures without a GPU, by either pinned Triton; some minutes each."""
-    install(session, *(f"./packages/{name}" for name in ("alphabet-core", "alphabet-ptx", "alphabet-triton")))
+    own = with_siblings("alphabet-audit")  # whose families are counted beside our kernels
+    install(session, *(f"./packages/{name}" for name in (*own, "alphabet-ptx")), "./testing")
     if triton == "rtx4090":
-        pins = (PINS.parent / "rtx4090.txt").read_text()
+        pins = RTX4090.read_text()
         (version,) = re.findall(r"^triton==([\d.]+)", pins, flags=re.MULTILINE)
         session.install("--quiet", "--no-deps", f"triton=={version}", env={"PIP_CONSTRAINT": ""})
     session.run("python", "packages/alphabet-triton/bench/static_report.py", *session.posargs)
+
+
+# Warnings of torch 2.9.1 about the patch release of Python, and of numpy about Triton 3.5.1's interpreter.
+OF_THE_PAST = [
+    "-W", "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning",
+    "-W", "ignore:Conversion of an array with ndim > 0 to a scalar:DeprecationWarning",
+]  # fmt: skip
+
+
+@nox.session(name="tests-rtx4090", python="3.13")
+def tests_rtx4090(session: nox.Session) -> None:
+    """Core's tests and the interpreted kernels under the paper's versions, torch 2.9.1 and Triton 3.5.1; no GPU needed.
+
+    Arguments go to pytest in place of core's tests.
+    """
+    install_for_rtx4090(session, *packages(EXTRAS), "--editable", "testing", *TEST_TOOLS)
+    chosen = session.posargs or ["packages/alphabet-core"]
+    session.run("pytest", *IN_PARALLEL, *OF_THE_PAST, *chosen, env=ONE_THREAD)
+    if not session.posargs:
+        interpreted = {**ONE_THREAD, "TRITON_INTERPRET": "1"}
+        session.run("pytest", *IN_PARALLEL, *OF_THE_PAST, INTERPRETED, env=interpreted)
+
+
+@nox.session(name="first-gpu", python="3.13", reuse_venv=True)
+def first_gpu(session: nox.Session) -> None:
+    """What is run once on an RTX 4090, under an hour: all of it goes to audit-runs/first-gpu and an archive beside it.
+
+    The same command goes on after a stop. `-- FOLDER` writes elsewhere, `-- --on-ptx` runs the suite without a GPU.
+    """
+    needed = [*packages(), "--editable", "testing", *TEST_TOOLS, "einops", "packaging", "setuptools"]
+    install_once(session, *needed, by=install_for_rtx4090)
+    if shutil.which("nvidia-smi"):
+        # Their CUDA extensions: a wheel from the projects' releases, or built by nvcc 12.8, which takes minutes.
+        # Without them Mamba's official kernels are missing from the ledger, and nothing else.
+        official = ["--no-build-isolation", "--no-deps", *OFFICIAL_MAMBA]
+        session.run("pip", "install", "--quiet", *official, env={"MAX_JOBS": "4"}, success_codes=range(256))
+    session.run("python", "-m", "alphabet_audit.first_gpu", *session.posargs)
 
 
 @nox.session(name="ptx-gallery", reuse_venv=True)
