@@ -7,13 +7,21 @@ import copy
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 from alphabet_core import StreamingAlphabet, TrainingStep
 from alphabet_cpu import CpuRuntime, CpuStream, CpuTrainer
 from alphabet_testing.models import MASKS, make_batch, make_model
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 EXAMPLES = int(os.environ.get("ALPHABET_STATEFUL_EXAMPLES", "6"))
 SLACK = 8.0  # times as far from float64 as plain torch in float32; 533 fuzzed gradients were at most four times as far
@@ -46,11 +54,13 @@ def assert_near(what, got, plain, exact):
 class OneModel(RuleBasedStateMachine):
     """A model that is called, trained, changed and streamed, in any order."""
 
+    make_runtime = CpuRuntime
+
     @initialize(seed=seeds, turned=st.booleans())
     def begin(self, seed, turned):
         self.threads = self.before = torch.get_num_threads()
         self.model = make_model(**SIZES, seed=seed, turned=turned)
-        self.runtime, self.trainer = CpuRuntime(self.model), CpuTrainer(self.model)
+        self.runtime, self.trainer = self.make_runtime(self.model), CpuTrainer(self.model)
         self.open_stream()
 
     @rule()
@@ -60,7 +70,7 @@ class OneModel(RuleBasedStateMachine):
 
     @rule()
     def open_runtime(self):
-        self.runtime = CpuRuntime(self.model)
+        self.runtime = self.make_runtime(self.model)
 
     @rule(threads=st.integers(1, 4))
     def set_threads(self, threads):
@@ -194,5 +204,19 @@ OneModel.TestCase.settings = settings(
 )
 
 
+@pytest.mark.slow
 class TestAnyOrderOfCalls(OneModel.TestCase):
     """What pytest runs."""
+
+
+class StaleModel(OneModel):
+    """The same with a runtime that never sees a change of the model."""
+
+    make_runtime = staticmethod(lambda model: CpuRuntime(copy.deepcopy(model)))
+
+
+@pytest.mark.slow
+def test_stale_weights_are_found():
+    planted = settings(OneModel.TestCase.settings, max_examples=30, derandomize=True, phases=[Phase.generate])
+    with pytest.raises(AssertionError, match="logits: off by"):
+        run_state_machine_as_test(StaleModel, settings=planted)
