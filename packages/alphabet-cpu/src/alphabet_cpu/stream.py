@@ -100,9 +100,15 @@ class CpuStream:
 
     def push(self, token: ArrayLike) -> None:
         """Append one token, `channels` finite numbers, in microseconds: nothing but the kernel runs."""
-        if np.shape(token) != self._token.shape:
-            raise AlphabetError(f"token must have shape {self._token.shape}; got {np.shape(token)}")
-        self._token[:] = token
+        try:
+            shape = np.shape(token)
+            if shape == self._token.shape:
+                self._token[:] = token
+        except (TypeError, ValueError) as error:
+            found = type(token).__name__
+            raise AlphabetError(f"token must hold {self._token.size} real numbers; got {found} ({error})") from error
+        if shape != self._token.shape:
+            raise AlphabetError(f"token must have shape {self._token.shape}; got {shape}")
         if not all(map(math.isfinite, self._token.tolist())):
             raise AlphabetError(
                 f"token must be finite; got {self._token.tolist()}. To mask a gap, use feed(values, observed=...)"
