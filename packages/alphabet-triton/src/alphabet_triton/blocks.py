@@ -27,6 +27,11 @@ NORM_BWD = {
 }
 EDGE_BWD = {
     16: Blocks({"BT": 64, "BD": 16}, warps=4),
+    32: Blocks({"BT": 64, "BD": 32}, warps=8),
+    64: Blocks({"BT": 32, "BD": 64}, warps=8),
+}
+# With the gradient of the values eight warps spill on sm_89; without it four do on sm_90, by Triton 3.5.1.
+EDGE_BWD_VALUES = EDGE_BWD | {
     32: Blocks({"BT": 64, "BD": 32}, warps=4),
     64: Blocks({"BT": 32, "BD": 64}, warps=4),
 }

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from alphabet_triton.blocks import EDGE, EDGE_BWD, feature_blocks
+from alphabet_triton.blocks import EDGE, EDGE_BWD, EDGE_BWD_VALUES, feature_blocks
 from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, row_stride, sum_over_programs, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.edge.kernel import edge_bwd_kernel, edge_fwd_kernel
@@ -62,7 +62,7 @@ def launch_edge_rows(
     values, project, taps = contiguous(values, project, taps)
     (batch, length, channels), width = values.shape, len(taps)
     masked, (mask,) = prepare_masks(values, valid)
-    blocks = feature_blocks(EDGE_BWD, width)
+    blocks = feature_blocks(EDGE_BWD_VALUES if want_values else EDGE_BWD, width)
     rows, parts = tiles(length, blocks.sizes["BT"]) * batch, tiles(width, blocks.sizes["BD"])
     d_values = values.new_empty(batch, parts, length, channels) if want_values else values
     d_weights = values.new_empty(rows, width, TAPS + 1 + channels)
