@@ -106,7 +106,8 @@ def test_a_stage_that_hangs_ends_with_its_children(tmp_path):
 
 
 CAMPAIGN = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a test run in the background would have ignored
 from pathlib import Path
 from alphabet_audit.first_gpu.campaign import exit_code, run_campaign
 from alphabet_audit.first_gpu.stages import Stage
@@ -128,10 +129,14 @@ def test_ctrl_c_ends_the_stage_keeps_what_there_is_and_the_same_command_goes_on(
     process = subprocess.Popen([sys.executable, "-c", CAMPAIGN, str(out), "slow"], stdout=subprocess.DEVNULL)
     log = out / "logs" / "second.txt"
     deadline = time.monotonic() + 120
-    while not (log.exists() and "begun" in log.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    try:
+        while not (log.exists() and "begun" in log.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
     states = {each: load(stage(each, ""), out) for each in ("first", "second", "third")}
     assert (states["first"].status, states["second"].status, states["third"]) == ("passed", "interrupted", None)
     assert (tmp_path / "run.tar.gz").exists()

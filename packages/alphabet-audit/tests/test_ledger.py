@@ -114,7 +114,7 @@ def test_a_crash_is_recorded_and_the_run_goes_on(tmp_path):
 
 
 def test_a_family_of_which_no_execution_agrees_is_not_timed(tmp_path):
-    wrong = {f"same-width lru step {name}" for name in ("fft", "chunked", "associative", "sequential")}
+    wrong = {f"same-width lru step {name}" for name in ("adjoint", "fft", "chunked", "associative", "sequential")}
     declarations = run_fake(tmp_path, "same-width", wrong=wrong)
     (row,) = [row for row in of(read(tmp_path), "row") if row["key"] == "same-width 32/512/64 lru step"]
     assert row["error"] == "no execution of lru agrees with its reference"
