@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import alphabet_core
@@ -179,12 +180,13 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("files", ["*.nbi", "*.nbc", "*.nb?"])
-def test_damaged_files_are_compiled_again(damage, files, tmp_path):
+def test_damaged_files_are_compiled_again(damage, files, tmp_path, monkeypatch):
     source = tmp_path / "planted.py"
     source.write_text("def add(x):\n    return x + 2.5\n")
     spec = importlib.util.spec_from_file_location("planted", source)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "planted", module)  # where numba looks for what a function's globals are
 
     def misses():
         compiled = compiling.kernel(module.add)

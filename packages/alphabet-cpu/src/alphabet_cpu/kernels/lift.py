@@ -113,8 +113,8 @@ def convolve(source, centre, rows, width, taps, out):
 def lift(lookups, source, centre, tokens, sizes, taps, valid, lifted, keep_gates):
     """Write SiLU of five taps and a bias (lines 5 and 11), and the reciprocal root mean square of each row (6 and 12).
 
-    The first token is row `centre` of the source; `lookups` is None on a regular grid. Features and gates need room for
-    whole groups of four lanes; the gates are written only with `keep_gates`.
+    The first token is row `centre` of the source; `lookups` is None on a regular grid. The gates are written only
+    with `keep_gates`.
     """
     rows, width, features = tokens.count, sizes.width, sizes.features
     out, gates, scale = lifted.features, lifted.gates, lifted.scale
@@ -122,15 +122,14 @@ def lift(lookups, source, centre, tokens, sizes, taps, valid, lifted, keep_gates
         convolve(source, centre, rows, width, taps, out)
     else:
         convolve_at(lookups, source, centre, rows, width, taps, out)
-    # A sigmoid is one long chain of dependent operations; four side by side keep the processor busy.
-    for j in range(0, rows * width, 4 * LANES):
-        a, b, c, d = load(out, j), load(out, j + LANES), load(out, j + 2 * LANES), load(out, j + 3 * LANES)
-        gate_a, gate_b, gate_c, gate_d = sigmoid(a), sigmoid(b), sigmoid(c), sigmoid(d)
-        store(out, j, a * gate_a), store(out, j + LANES, b * gate_b)
-        store(out, j + 2 * LANES, c * gate_c), store(out, j + 3 * LANES, d * gate_d)
+    # Each sigmoid is a long chain of dependent operations, but the processor looks far enough ahead to run several at
+    # once; written side by side they would not fit the registers of AVX2.
+    for j in range(0, rows * width, LANES):
+        x = load(out, j)
+        gate = sigmoid(x)
+        store(out, j, x * gate)
         if keep_gates:
-            store(gates, j, gate_a), store(gates, j + LANES, gate_b)
-            store(gates, j + 2 * LANES, gate_c), store(gates, j + 3 * LANES, gate_d)
+            store(gates, j, gate)
     share = np.float32(1.0) / np.float32(features)
     for i in range(rows):
         o = i * width
@@ -180,18 +179,23 @@ def convolve_bwd(d_pre, source, rows, taps, d_taps, d_source):
     """
     origin, start, width = source.buffer, source.start, source.columns
     # A tap carries its source to the output eight or four tokens away, or to its own token; both gradients, the tap's
-    # and the source's, read the same rows. The bias's is summed over the tokens of the source as well.
+    # and the source's, read the same rows. The bias's is summed over the tokens of the source as well. There are two
+    # loops because the five taps and six sums of one would not fit the registers of AVX2.
     for v in range(0, width, LANES):
         tap_0, tap_1, tap_2 = load(taps, v), load(taps, width + v), load(taps, 2 * width + v)
         tap_3, tap_4 = load(taps, 3 * width + v), load(taps, 4 * width + v)
+        for t in range(rows):
+            h = (LIFT_REACH + t) * width + v
+            x = load(d_pre, h + 8 * width) * tap_0 + load(d_pre, h + 4 * width) * tap_1
+            y = load(d_pre, h) * tap_2 + load(d_pre, h - 4 * width) * tap_3 + load(d_pre, h - 8 * width) * tap_4
+            store(d_source, t * width + v, x + y)
         d_0 = d_1 = d_2 = d_3 = d_4 = d_bias = splat(0.0)
         for t in range(rows):
             x, h = load(origin, start + t * width + v), (LIFT_REACH + t) * width + v
-            g_0, g_1, g_2 = load(d_pre, h + 8 * width), load(d_pre, h + 4 * width), load(d_pre, h)
-            g_3, g_4 = load(d_pre, h - 4 * width), load(d_pre, h - 8 * width)
-            store(d_source, t * width + v, (g_0 * tap_0 + g_1 * tap_1) + (g_2 * tap_2 + g_3 * tap_3 + g_4 * tap_4))
-            d_0, d_1, d_2, d_3 = d_0 + g_0 * x, d_1 + g_1 * x, d_2 + g_2 * x, d_3 + g_3 * x
-            d_4, d_bias = d_4 + g_4 * x, d_bias + g_2
+            d_0, d_1 = d_0 + load(d_pre, h + 8 * width) * x, d_1 + load(d_pre, h + 4 * width) * x
+            own = load(d_pre, h)
+            d_2, d_bias = d_2 + own * x, d_bias + own
+            d_3, d_4 = d_3 + load(d_pre, h - 4 * width) * x, d_4 + load(d_pre, h - 8 * width) * x
         store(d_taps, v, load(d_taps, v) + d_0)
         store(d_taps, width + v, load(d_taps, width + v) + d_1)
         store(d_taps, 2 * width + v, load(d_taps, 2 * width + v) + d_2)

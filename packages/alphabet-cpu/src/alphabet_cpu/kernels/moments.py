@@ -217,7 +217,8 @@ def read_head(descriptor, weight, bias, logits):
     features = descriptor.reshape(-1)
     for k in range(len(logits)):
         logits[k] = bias[k]
-        for j in range(len(features)):
+    for j in range(len(features)):
+        for k in range(len(logits)):  # inside, so that the sums do not wait for each other
             logits[k] += weight[k, j] * features[j]
 
 

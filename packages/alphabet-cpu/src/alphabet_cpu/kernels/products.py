@@ -1,5 +1,7 @@
 """Products with small matrices, in blocks whose sums fill the vector registers of the processor and no more."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -64,6 +66,21 @@ class Block(NamedTuple):
     second: Any
 
 
+@contextmanager
+def for_range_as_written(builder: Any, count: Any) -> Iterator[Any]:
+    """`cgutils.for_range`, which LLVM is told not to unroll.
+
+    For some processors it would take two steps at once and load factors early, so that sums no longer fit the registers.
+    """
+    with cgutils.for_range(builder, count) as loop:
+        yield loop
+        latch = builder.block
+    module = builder.module
+    identity = module.add_metadata([ir.MetaDataString(module, f"loop {len(module.metadata)}")])
+    identity.operands = (identity, module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")]))
+    latch.terminator.set_metadata("llvm.loop", identity)
+
+
 def make_outer_products(shape: BlockShape) -> Any:
     """The function that adds outer products to one block of such a shape; every product of the kernels runs through it.
 
@@ -114,7 +131,7 @@ def make_outer_products(shape: BlockShape) -> Any:
                 for row in range(shape.rows)
             ]
             count = context.cast(builder, given[2], signature.args[2], types.intp)
-            with cgutils.for_range(builder, count) as step:
+            with for_range_as_written(builder, count) as step:
                 row = builder.gep(address(1), [builder.add(matrix_start, builder.mul(step.index, matrix_columns))])
                 offsets = [builder.mul(matrix_second, number(lane)) for lane in range(shape.lanes)]
                 matrix = [load_lanes(builder, builder.gep(row, [offset])) for offset in offsets]
