@@ -22,7 +22,7 @@ from alphabet_audit.show.results import Results, read_results
 
 # The line by which a page says which code made it: `evaluate` compares this code's pages word by word. A change of a
 # template or of a word raises the number.
-REPORT_FORMAT = "alphabet-audit report 3"
+REPORT_FORMAT = "alphabet-audit report 4"
 PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 
@@ -100,7 +100,7 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
     inside = sum(row["interval"][0] <= 1.0 <= row["interval"][1] for row in nulls)
     return {
         "manifest": results.manifest,
-        "device": results.device,
+        "device": f"{results.device}{results.evaluation.restriction}",
         "device_name": results.manifest["environment"]["device"].get("name", "unnamed"),
         "paper_device": DEVICE,
         "evaluation": results.evaluation,
@@ -187,6 +187,7 @@ def make_markdown(context: dict[str, Any]) -> str:
         f"in brackets the paper's, measured on an {DEVICE}, another device.",
         "",
         *(f"- {title}: {quote(each.describe())}" for title, each in context["phase_headlines"].items()),
+        *([f"- Both phases: {quote(evaluation.total.describe())}"] if evaluation.total else []),
     ]
     for phase, rows in context["phases"].items():
         lines += ["", f"### {PHASE_TITLES[phase]} ({context['device']})", ""]
