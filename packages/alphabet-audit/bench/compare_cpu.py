@@ -127,7 +127,8 @@ def main() -> None:
         "designs": {},
     }
     print("EXPLORATORY: one sitting on this machine, without evidence; the ledger's numbers are the ones to quote.")
-    print(f"cpu{describe_restriction(vectors)}, {report['threads']} threads, torch {report['torch']}; times depend on the machine, ratios matter")
+    device = f"cpu{describe_restriction(vectors)}, {report['threads']} threads, torch {report['torch']}"
+    print(f"{device}; times depend on the machine, ratios matter")
     with bench.session():
         for design in sorted(designs, key=lambda each: each.sizing != SAME_WIDTH):
             phases = report["designs"].setdefault(design.key, {})

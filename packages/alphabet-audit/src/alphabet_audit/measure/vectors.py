@@ -30,7 +30,7 @@ def restrict_vectors(vectors: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in wanted}
     environment |= {name: value for name, value in wanted.items() if value is not None}
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  this command, as given
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
 def choose_features() -> str:

@@ -91,8 +91,7 @@ def compare_runs(folders: Sequence[Path], declarations: Declarations, *, across_
     remarks = [describe_run(name, run) for name, run in zip(name_runs(runs), runs, strict=True)]
     if not same:
         remarks.append(
-            "different devices, or restricted differently: ratios stand side by side, times are not shown, and no change "
-            "is marked"
+            "different devices or restrictions: ratios stand side by side, times are not shown, no change is marked"
         )
     for number in range(1, len(runs)):
         remarks += remark_environment(runs[number - 1], runs[number])
@@ -113,7 +112,8 @@ def compare_with_paper(folder: Path, declarations: Declarations) -> Comparison:
         describe_run("run", run),
         "different devices: ratios stand side by side, times are not shown, and no change is marked",
     ]
-    return Comparison(changes, [f"paper, {DEVICE}", f"run, {run.device}{run.evaluation.restriction}"], remarks, {**declarations.designs.families})
+    names = [f"paper, {DEVICE}", f"run, {run.device}{run.evaluation.restriction}"]
+    return Comparison(changes, names, remarks, {**declarations.designs.families})
 
 
 def name_runs(runs: Sequence[Results]) -> list[str]:
