@@ -59,7 +59,7 @@ def test_logits_and_descriptor_equal_the_reference(name, masks, clocked):
 @pytest.mark.parametrize("clocked", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_descriptor_is_that_of_its_sequence_alone(name, clocked):
-    """Bank by bank, (B, banks, M, 1 + 2 lags): what is behind a sequence's end, and the other sequences, are not in it."""
+    """Bank by bank, (B, banks, M, 1 + 2 lags): what is behind a sequence's end is not in it."""
     runtime, lengths = CpuRuntime(model := make_structure(name)), (1, 130, 200)
     values, inputs = make_inputs(200, "none", clocked)
     valid = torch.arange(200) < torch.tensor(lengths)[:, None]
