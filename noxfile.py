@@ -287,8 +287,12 @@ def parity(session: nox.Session) -> None:
 
 @nox.session(name="runtime-ledger")
 def runtime_ledger(session: nox.Session) -> None:
-    """ALPHABET against the nine families, 90 cells; `-- --row same-width` is nine of them. The same command resumes."""
-    install(session, *packages())
+    """ALPHABET against the nine families, 90 cells; `-- --row same-width` is nine of them. The same command resumes.
+
+    `-- --vectors avx2` lets every part use AVX2 alone on a processor with AVX-512.
+    """
+    families = {"alphabet-baselines": EXTRAS["alphabet-baselines"]}  # with their compiled recurrences
+    install(session, *packages(families))
     session.run("alphabet-audit", "ledger", *session.posargs)
 
 
@@ -311,7 +315,8 @@ def kills(session: nox.Session) -> None:
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
     """alphabet-cpu against the nine families, exploratory; `-- --row same-width --eager` takes about a minute."""
-    install(session, *packages(), "--editable", "testing", *PYTEST)
+    families = {"alphabet-baselines": EXTRAS["alphabet-baselines"]}  # with their compiled recurrences
+    install(session, *packages(families), "--editable", "testing", *PYTEST)
     session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
     session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)
 

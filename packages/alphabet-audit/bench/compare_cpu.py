@@ -15,10 +15,12 @@ from typing import Any
 import torch
 from alphabet_audit import AuditError, geometric_mean, read_declarations
 from alphabet_audit.declare.designs import ALL, MATCHED, PHASES, SAME_WIDTH, Design, Row
+from alphabet_audit.declare.vectors import describe_restriction
 from alphabet_audit.gates.runtimes import cpu_runtime
 from alphabet_audit.measure.clock import MonotonicClock
 from alphabet_audit.measure.device_bench import DeviceBench
 from alphabet_audit.measure.exploring import EXPLORED, ExploredRow, explore_row, prepare_alphabet
+from alphabet_audit.measure.vectors import describe_vectors, require_vectors, restrict_vectors
 from alphabet_audit.protocol.repeats import Protocol
 from cpu_figures import measure_figures, print_figures
 
@@ -87,14 +89,28 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=EXPLORED.groups, help="groups of four blocks for each row")
     parser.add_argument("--eager", action="store_true", help="leave torch.compile out, which takes minutes")
+    parser.add_argument("--vectors", help="avx2: every part keeps to AVX2, as in the ledger")
     parser.add_argument("--json", type=Path, default=Path("bench-cpu.json"), help="where raw samples are written")
     return parser.parse_args()
+
+
+def confirm_vectors(options: argparse.Namespace) -> dict[str, Any]:
+    """The vector instructions in force, after a start again under the restriction that the options ask for."""
+    try:
+        if options.vectors is not None:
+            restrict_vectors(options.vectors)
+        vectors = describe_vectors(options.vectors, compiled=not options.eager)
+        require_vectors(vectors)
+    except AuditError as error:
+        raise SystemExit(f"bench-cpu: {error}") from error
+    return vectors
 
 
 def main() -> None:
     """Compare, print, save; the exit code is 1 if a verdict is FAIL."""
     options = parse_options()
     declarations = read_declarations()
+    vectors = confirm_vectors(options)
     try:
         designs = declarations.designs.select(SCOPES.get(options.row, options.row))
     except AuditError as error:
@@ -107,10 +123,12 @@ def main() -> None:
         "processor": platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
+        "vectors": vectors,
         "designs": {},
     }
     print("EXPLORATORY: one sitting on this machine, without evidence; the ledger's numbers are the ones to quote.")
-    print(f"cpu, {report['threads']} threads, torch {report['torch']}; times depend on the machine, ratios matter")
+    device = f"cpu{describe_restriction(vectors)}, {report['threads']} threads, torch {report['torch']}"
+    print(f"{device}; times depend on the machine, ratios matter")
     with bench.session():
         for design in sorted(designs, key=lambda each: each.sizing != SAME_WIDTH):
             phases = report["designs"].setdefault(design.key, {})

@@ -54,7 +54,7 @@ def two_blocks_of_another_group(run):
 def older_version(run):
     """All that version 1 records, and nothing of what it does not: no times of sessions, no gates after groups."""
     environment = run.manifest["environment"]
-    for name in ("sources", "libraries", "kernels"):
+    for name in ("sources", "libraries", "kernels", "vectors"):
         environment.pop(name)
     files = ["alphabet_audit/ledger.py", "alphabet_cpu/runtime.py", "alphabet_baselines/registry.py",
              "alphabet_core/model.py", *(f"{name}/__init__.py" for name in environment["versions"])]  # fmt: skip
@@ -134,6 +134,7 @@ def test_what_is_odd_but_possible_is_remarked(name, run):
 def test_an_execution_that_was_left_out_is_remarked(run):
     """On a CPU with --compiled; a compiler that fails is no reason against a run, but its author may have made it."""
     run.manifest["compiled"] = True
+    run.manifest["environment"]["vectors"]["inductor"] = "INVALID_VEC_ISA, march=native"
     run.begin_again()
     for choice in of(run, "choice"):
         known = {each["name"]: each for each in choice["candidates"]}

@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 from dataclasses import replace
 
 import pytest
-from alphabet_audit import AuditError, read_declarations
+from alphabet_audit import AuditError, geometric_mean, read_declarations
 from alphabet_audit.declare.declarations import FILES
 from alphabet_audit.evidence.chain import RECORDS, read_records
 from alphabet_audit.judge.evaluate import describe_count
@@ -89,6 +89,28 @@ def test_the_markdown_has_a_line_per_design_and_names_devices(page):
     assert "RTX 4090, another device" in text
     assert "(5.02)" in text
     assert "(3.93)" in text
+
+
+def test_means_stand_with_and_without_the_largest_cell(page, whole_run):
+    """Of both phases together a cell is two rows, of which the larger says which cell it is."""
+    rows = [r for r in read_records((whole_run / RECORDS).read_bytes(), "here") if r["kind"] == "row"]
+    rows = [row for row in rows if row["opponent"] != "alphabet"]
+    cell = max(rows, key=lambda row: row["ratio"])
+    rest = [r["ratio"] for r in rows if (r["design"], r["opponent"]) != (cell["design"], cell["opponent"])]
+    assert len(rest) == 178
+    above = sum(row["ratio"] > 1.0 for row in rows)
+    without = f"{geometric_mean(rest):.2f}"
+    (line,) = [each for each in (page / "report.md").read_text().splitlines() if each.startswith("- Both phases")]
+    assert f"above one in {above} of 180 rows; without the largest cell ({cell['opponent']} at " in line
+    assert line.endswith(f" {without}x")
+    html = " ".join((page / "report.html").read_text().split())
+    assert f"Above one<b>{above} of 180 rows</b>" in html
+    assert f"both phases: {without}×" in html
+    same = [r["ratio"] for r in rows if (r["design"].split()[0], r["phase"]) == ("same-width", "step")]
+    assert len(same) == 9
+    shown = f"same width: geometric mean {geometric_mean(same):.2f}x; without the largest "
+    assert shown in (page / "report.md").read_text()
+    assert f"{geometric_mean(sorted(same)[:-1]):.2f}×" in html
 
 
 def test_failures_and_reasons_are_shown(tmp_path):

@@ -56,6 +56,21 @@ def test_logits_and_descriptor_equal_the_reference(name, masks, clocked):
         assert float((runtime(values, **inputs) - logits).abs().max()) < 1e-6
 
 
+@pytest.mark.parametrize("clocked", [False, True])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_descriptor_is_that_of_its_sequence_alone(name, clocked):
+    """Bank by bank, (B, banks, M, 1 + 2 lags): what is behind a sequence's end is not in it."""
+    runtime, lengths = CpuRuntime(model := make_structure(name)), (1, 130, 200)
+    values, inputs = make_inputs(200, "none", clocked)
+    valid = torch.arange(200) < torch.tensor(lengths)[:, None]
+    found = runtime.describe(values.masked_fill(~valid[..., None], torch.nan), valid=valid, **inputs)
+    banks, lags = 1 + (model.cascaded is not None), len(model.config.lags)
+    assert found.shape == (3, banks, 9, 1 + 2 * lags)
+    for row, length in enumerate(lengths):
+        alone = {name: given[row : row + 1, :length] for name, given in inputs.items()}
+        assert torch.equal(found[row], runtime.describe(values[row : row + 1, :length], **alone)[0])
+
+
 @pytest.mark.parametrize("masks", ["none", "both"])
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_every_gradient_equals_the_reference(name, masks):

@@ -10,6 +10,7 @@ from rich.console import Console
 from alphabet_audit.declare.cases import expected_cases
 from alphabet_audit.declare.declarations import read_declarations
 from alphabet_audit.declare.designs import ALL
+from alphabet_audit.declare.vectors import describe_restriction
 from alphabet_audit.declare.verdicts import FAIL, NOT_RUN, PARTIAL, PASS
 from alphabet_audit.errors import AuditError, escape_controls
 from alphabet_audit.evidence.store import Evidence
@@ -41,6 +42,7 @@ ROW_HELP = "all, same-width, parameter-matched, or one design such as 'same-widt
 SIGNATURE_HELP = "Public key, of ssh or minisign, by which the run's head.txt must be signed."
 CHECKOUT_HELP = "A checkout of the project, by whose commit the recorded sources are checked."
 KEY_HELP = "Secret key, of ssh or minisign, to sign the head with."
+VECTORS_HELP = "avx2: on a processor with AVX-512 let every part use AVX2 alone; by default all that there is."
 ACROSS_HELP = "Show ratios of different devices side by side; their times cannot be compared."
 Audit = Annotated[Path | None, typer.Option("--audit", help=AUDIT_HELP)]
 Out = Annotated[Path | None, typer.Option("--out", help=OUT_HELP)]
@@ -83,10 +85,15 @@ def ledger(
     compiled: Annotated[
         bool, typer.Option("--compiled", help="Try torch.compile on a CPU too, which is slow.")
     ] = False,
+    vectors: Annotated[str | None, typer.Option(help=VECTORS_HELP)] = None,
     audit: Audit = None,
     out: Out = None,
 ) -> None:
     """Time ALPHABET against the nine families. It can be interrupted at any time: the same command resumes."""
+    from alphabet_audit.measure.vectors import require_vectors, restrict_vectors
+
+    if vectors is not None:
+        restrict_vectors(vectors)  # before torch and numba are imported
     from alphabet_audit.gates.runtimes import choose_device, ledger_runtime
     from alphabet_audit.measure.clock import CudaClock, MonotonicClock
     from alphabet_audit.measure.device_bench import DeviceBench
@@ -103,13 +110,18 @@ def ledger(
 
     console, declarations = Console(), read_declarations(audit)
     device = choose_device(device)
+    if vectors is not None and device != "cpu":
+        raise AuditError(f"--vectors restricts a ledger on the CPU; this one runs on {device}: give --device cpu")
     plan = Plan(row, declarations)
-    out = out or RUNS / f"ledger-{device}-{row.replace(' ', '-').replace('/', 'x')}"
-    console.print(f"{len(plan.rows)} rows on {device}, evidence in {out}", highlight=False)
+    out = out or RUNS / f"ledger-{device}{f'-{vectors}' * bool(vectors)}-{row.replace(' ', '-').replace('/', 'x')}"
+    restriction = describe_restriction({"restricted": vectors})
+    console.print(f"{len(plan.rows)} rows on {device}{restriction}, evidence in {out}", highlight=False)
     use_fresh_kernels()  # before the runtime imports one
     bench = DeviceBench(declarations, ledger_runtime(device), compiled=compiled)
     require_plain_float32()
-    environment = describe_environment(device)
+    environment = describe_environment(device, vectors, compiled=compiled)
+    if device == "cpu":
+        require_vectors(environment["vectors"])
     warn_without_commit(console, environment)
     with console.status("counting parameters"):
         cells = bench.describe_cells(plan.designs)

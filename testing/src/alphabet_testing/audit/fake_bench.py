@@ -15,6 +15,7 @@ from alphabet_audit.declare.declarations import read_declarations
 from alphabet_audit.declare.designs import ALPHABET, INFERENCE
 from alphabet_audit.declare.executions import read_executions
 from alphabet_audit.declare.quantities import GATE_QUANTITIES, after_quantities, family_quantities, row_quantities
+from alphabet_audit.declare.vectors import RESTRICTIONS
 from alphabet_audit.evidence.environment_form import FRESH_KERNELS, LIBRARIES, OURS, VARIABLES
 from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.measure.ledger import Ledger
@@ -33,6 +34,10 @@ ENVIRONMENT = {
     "libraries": {**dict.fromkeys(LIBRARIES, HASH), "mamba_ssm": None},
     "kernels": FRESH_KERNELS,
     "threads": {"usable": 2, "torch": 2, "torch_interop": 1, "variables": dict.fromkeys(VARIABLES)},
+    "vectors": {
+        "restricted": None, "variables": dict.fromkeys(RESTRICTIONS), "torch": "AVX512", "onednn": "Intel AVX-512",
+        "mkl": "Intel(R) Architecture processors", "numba": "znver5: avx,avx2,avx512f,fma", "inductor": None,
+    },
     "settings": {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"},
     "git": {"commit": "0" * 40, "dirty": False},
 }  # fmt: skip

@@ -132,6 +132,8 @@ def judge_manifest(before, after, path, records):
     new = find(after, path)
     if path[0] == "created" and isinstance(new, str):
         return UNKNOWN
+    if path[:2] == ["environment", "vectors"] and "vectors" not in after["environment"]:
+        return UNKNOWN  # runs from before it was recorded have none
     if path[0] != "environment" or len(path) < 3 or set(after["environment"]) != set(before["environment"]):
         return MUST
     section, place = path[1], path[2:]
@@ -147,6 +149,10 @@ def judge_manifest(before, after, path, records):
         return FREE if place == ["name"] and is_line(new, 1) else MUST
     if section in ("sources", "libraries", "imports") and alike(before, after):
         return FREE if isinstance(new, str) and len(new) == 64 and set(new) <= set("0123456789abcdef") else MUST
+    if section == "vectors":
+        names = ("torch", "onednn", "mkl", "numba")
+        known = place[0] in names and set(find(after, path[:2])) == set(find(before, path[:2]))
+        return FREE if known and (is_line(new, 1) or (new is None and place[0] in names[1:3])) else MUST
     if section == "threads" and alike(before, after):
         return FREE if place[0] == "variables" or (is_number(new, 1, 1e5) and fits_cores(after)) else MUST
     if section == "git" and alike(before, after) and place == ["commit"]:

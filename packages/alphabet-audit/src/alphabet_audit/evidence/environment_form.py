@@ -1,5 +1,6 @@
 """The form of what a run records about its device, its software and their state."""
 
+from alphabet_audit.declare.vectors import AVX2, PARTS, RESTRICTIONS
 from alphabet_audit.evidence import forms
 from alphabet_audit.evidence.forms import count, either, fields, list_of, mapping, number, one_of, text
 
@@ -41,6 +42,12 @@ COMMON = {
     ),
     "git": either(fields(commit=text("[0-9a-f]{40}|[0-9a-f]{64}"), dirty=forms.FLAG), forms.NULL),
 }  # fmt: skip
+# What restricts vector instructions, and what each part reports; runs from before 2026-11-18T21:00 may not have it.
+VECTORS = fields(
+    restricted=either(one_of(AVX2), forms.NULL),
+    variables=mapping(dict.fromkeys(RESTRICTIONS, MAYBE)),
+    **{part: WORD if part in ("torch", "numba") else either(WORD, forms.NULL) for part in PARTS},
+)
 # Version 1 names every file; version 2 has one hash per package, so that a file can be moved or its comment mended.
 ENVIRONMENT = {
     1: mapping({**COMMON, "imports": forms.map_of("[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*\\.py", HASH, 2000, least=1)}),
@@ -50,6 +57,8 @@ ENVIRONMENT = {
             "sources": mapping(dict.fromkeys(OURS, HASH)),
             "libraries": mapping(dict.fromkeys(LIBRARIES, either(HASH, forms.NULL))),
             "kernels": one_of(FRESH_KERNELS, KEPT_KERNELS),
-        }
+            "vectors": either(VECTORS, forms.NULL),
+        },
+        optional=("vectors",),
     ),
 }

@@ -1,7 +1,7 @@
 """Forms: what a value must look like, as a check and as JSON Schema from the same description."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,12 @@ LARGEST_NUMBER = 1e300
 
 @dataclass(frozen=True)
 class Form:
-    """A check, the JSON Schema that says the same, and for mappings the forms of their fields."""
+    """A check, the JSON Schema that says the same; for mappings the forms of their fields, and which may be absent."""
 
     check: Callable[[Any], bool]
     schema: Schema
     fields: Mapping[str, "Form"] | None = None
+    optional: frozenset[str] = frozenset()
 
 
 def text(pattern: str | None = None, least: int = 0) -> Form:
@@ -98,21 +99,24 @@ def fields(**forms: Form) -> Form:
     return mapping(forms)
 
 
-def mapping(forms: Mapping[str, Form]) -> Form:
-    """A mapping with exactly these fields, whose names need not be those of variables."""
-    names = set(forms)
-    checks = [(name, form.check) for name, form in forms.items()]
+def mapping(forms: Mapping[str, Form], optional: Iterable[str] = ()) -> Form:
+    """A mapping with exactly these fields, but for optional ones, whose names need not be those of variables."""
+    names, absent = set(forms), frozenset(optional)
+    checks = {name: form.check for name, form in forms.items()}
     return Form(
         lambda value: (
-            isinstance(value, dict) and value.keys() == names and all(check(value[name]) for name, check in checks)
+            isinstance(value, dict)
+            and names - absent <= value.keys() <= names
+            and all(checks[name](each) for name, each in value.items())
         ),
         {
             "type": "object",
             "properties": {name: form.schema for name, form in forms.items()},
-            "required": list(forms),
+            "required": [name for name in forms if name not in absent],
             "additionalProperties": False,
         },
         forms,
+        absent,
     )
 
 
@@ -147,6 +151,7 @@ def find_misfits(value: Any, form: Form, place: str = "") -> Iterator[str]:
     yield from (f"has an unknown field {prefix}{printable(name)}" for name in sorted(set(value) - set(form.fields)))
     for name, inner in form.fields.items():
         if name not in value:
-            yield f"has no {prefix}{name}"
+            if name not in form.optional:
+                yield f"has no {prefix}{name}"
         else:
             yield from find_misfits(value[name], inner, f"{prefix}{name}")

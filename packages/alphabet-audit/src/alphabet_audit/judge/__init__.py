@@ -5,6 +5,6 @@ manifest   rules, sources, settings, device               order      what is the
 timing     calibration, groups, rows, noise               agreement  gates, executions, readings
 cells      which candidate, of which size                 parity     the verdict on a parity run
 repeated   samples that are copies                        sources    a commit's, compared
-seal       the head, published and signed                 headline   a phase in five numbers
+seal       the head, published and signed                 headline   some rows in five numbers
 remarks    what is possible but worth a look
 """

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from alphabet_audit.declare.declarations import FILES, LARGEST_FILE, Declarations
 from alphabet_audit.declare.designs import ALL, ALPHABET
+from alphabet_audit.declare.vectors import describe_restriction
 from alphabet_audit.declare.verdicts import FAIL, PARTIAL, PASS
 from alphabet_audit.errors import AuditError, escape_controls, printable
 from alphabet_audit.evidence.canonical import Record
@@ -17,7 +18,7 @@ from alphabet_audit.evidence.chain import MANIFEST, read_run, require_version
 from alphabet_audit.evidence.files import read_bounded
 from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
 from alphabet_audit.judge import agreement, cells, order, repeated, timing
-from alphabet_audit.judge.headline import Headline, find_headlines, find_means
+from alphabet_audit.judge.headline import Headline, find_headlines, find_means, find_total
 from alphabet_audit.judge.manifest import check_beginning, check_copies, check_environment, check_manifest
 from alphabet_audit.judge.parity import check_parity_run, count_gates
 from alphabet_audit.judge.remarks import Remark, find_remarks
@@ -47,7 +48,9 @@ LEDGER_CHECKS = (
 class Evaluation:
     """The verdict on a run, every reason against it, and what it found.
 
-    means: geometric means by design and phase; headlines: by phase; remarks: what is possible but worth a look
+    restriction: of vector instructions, in words to stand behind the device
+    means: geometric means by design and phase; headlines: by phase; total: of both phases together
+    remarks: what is possible but worth a look
     """
 
     status: str
@@ -56,9 +59,11 @@ class Evaluation:
     scope: str = ""
     device: str = ""
     version: int = 0
+    restriction: str = ""
     means: dict[str, dict[str, float]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     headlines: dict[str, Headline] = field(default_factory=dict)
+    total: Headline | None = None
     remarks: tuple[Remark, ...] = ()
 
     def describe_counts(self) -> str:
@@ -142,13 +147,16 @@ def judge_ledger(manifest: Record, records: list[Record], declarations: Declarat
         "sessions": len(run.of("session")),
         "resumes": len(run.of("resume")),
     }
+    restriction = describe_restriction(manifest["environment"].get("vectors"))
     found = Evaluation(
-        status, tuple(reasons), "ledger", plan.scope, manifest["device"], manifest["version"], counts=counts
-    )
+        status, tuple(reasons), "ledger", plan.scope, manifest["device"], manifest["version"], restriction,
+        counts=counts,
+    )  # fmt: skip
     if not all(isinstance(reason, Failure) for reason in reasons):
         return found  # what contradicts itself has no results
     return replace(
-        found, means=find_means(rows), headlines=find_headlines(rows), remarks=tuple(find_remarks(run))
+        found, means=find_means(rows), headlines=find_headlines(rows), total=find_total(rows),
+        remarks=tuple(find_remarks(run)),
     )  # fmt: skip
 
 

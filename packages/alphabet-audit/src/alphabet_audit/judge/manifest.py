@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from alphabet_audit.declare.declarations import FILES, Declarations, digest_value, read_values
+from alphabet_audit.declare.vectors import find_disobedience
 from alphabet_audit.errors import AuditError
 from alphabet_audit.evidence.canonical import GENESIS, Record, encode, hash_of
 from alphabet_audit.evidence.chain import identity_of
@@ -22,6 +23,8 @@ RUNTIMES = {"cpu": "alphabet_cpu/runtime.py", "cuda": "alphabet_triton/runtime.p
 COMPILERS = {"cpu": ("llvmlite", "numba"), "cuda": ("triton",)}
 # Since then runs record more, so that leaving it out is no way around.
 VERSION_2_SINCE = "2026-11-18T12:00:00+00:00"
+# Since then a ledger on a CPU records its vector instructions.
+VECTORS_SINCE = "2026-11-18T21:00:00+00:00"
 PLAIN_FLOAT32 = {"matmul_tf32": False, "cudnn_tf32": False, "autocast": False, "matmul_precision": "highest"}
 
 
@@ -98,6 +101,8 @@ def check_environment(manifest: Record) -> Reasons:
         yield "Triton's interpreter was chosen: its kernels did not run on the device"
     if manifest["kind"] == "ledger" and environment.get("kernels", FRESH_KERNELS) != FRESH_KERNELS:
         yield Failure("kernels were kept from earlier runs, so that no recorded hash covers what was timed")
+    if manifest["kind"] == "ledger":
+        yield from check_vectors(manifest)
     yield from check_sources(environment, device) if manifest["version"] == 1 else check_libraries(environment)
     git = environment["git"]
     if git is None:
@@ -106,6 +111,21 @@ def check_environment(manifest: Record) -> Reasons:
         )
     elif git["dirty"]:
         yield Failure("the sources differed from their commit: commit them and run again")
+
+
+def check_vectors(manifest: Record) -> Reasons:
+    """Reasons why the recorded vector instructions are not what the run claims: the processor's own, or AVX2."""
+    if "vectors" not in manifest["environment"]:
+        if manifest["version"] > 1 and manifest["created"] >= VECTORS_SINCE:
+            yield "the vector instructions in force are not recorded"
+        return
+    vectors = manifest["environment"]["vectors"]
+    if (vectors is not None) != (manifest["device"] == "cpu"):
+        yield "vector instructions must be recorded of a run on a CPU, and of no other"
+    elif vectors is not None:
+        if (vectors["inductor"] is not None) != manifest["compiled"]:
+            yield "what inductor compiles for must be recorded where torch.compile is tried, and nowhere else"
+        yield from find_disobedience(vectors)
 
 
 def is_time(text: str) -> bool:

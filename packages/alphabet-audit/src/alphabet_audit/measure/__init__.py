@@ -6,4 +6,5 @@ workbench    what the ledger asks of a bench      device_bench the bench of a re
 arms         what is timed                        candidates   which model of a family, and its size
 executions   how a family can be run              clock, timing
 exploring    comparisons without evidence         environment, manifest   what a measurement depends on
+vectors      what restricts both arms to AVX2, and what is in force
 """

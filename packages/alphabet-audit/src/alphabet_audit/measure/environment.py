@@ -22,6 +22,7 @@ from alphabet_audit.evidence.environment_form import (
     OURS,
     VARIABLES,
 )
+from alphabet_audit.measure.vectors import describe_vectors
 
 # Where numba, Triton and torch.compile keep what they compiled.
 KERNEL_CACHES = ("NUMBA_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
@@ -35,8 +36,11 @@ CORE_STATE = {
 }
 
 
-def describe_environment(device: str) -> dict[str, Any]:
-    """Everything that must stay the same for a run to be resumed; `git` is None outside a checkout."""
+def describe_environment(device: str, vectors: str | None = None, *, compiled: bool = False) -> dict[str, Any]:
+    """Everything that must stay the same for a run to be resumed; `git` is None outside a checkout.
+
+    vectors: what a run on a CPU is restricted to; compiled: whether torch.compile is part of it
+    """
     return {
         "device": describe_device(device),
         "system": {"platform": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
@@ -46,6 +50,7 @@ def describe_environment(device: str) -> dict[str, Any]:
         "kernels": FRESH_KERNELS if has_fresh_kernels() else KEPT_KERNELS,
         "threads": describe_threads(),
         "settings": describe_settings(),
+        "vectors": describe_vectors(vectors, compiled=compiled) if device == "cpu" else None,
         "git": describe_checkout(Path(__file__).resolve().parents[1]),
     }
 

@@ -90,7 +90,9 @@ def compare_runs(folders: Sequence[Path], declarations: Declarations, *, across_
     changes = [compare_row(key, runs, same_device=same) for key in keys]
     remarks = [describe_run(name, run) for name, run in zip(name_runs(runs), runs, strict=True)]
     if not same:
-        remarks.append("different devices: ratios stand side by side, times are not shown, and no change is marked")
+        remarks.append(
+            "different devices or restrictions: ratios stand side by side, times are not shown, no change is marked"
+        )
     for number in range(1, len(runs)):
         remarks += remark_environment(runs[number - 1], runs[number])
     return Comparison(changes, name_runs(runs), remarks, {**declarations.designs.families})
@@ -110,7 +112,8 @@ def compare_with_paper(folder: Path, declarations: Declarations) -> Comparison:
         describe_run("run", run),
         "different devices: ratios stand side by side, times are not shown, and no change is marked",
     ]
-    return Comparison(changes, [f"paper, {DEVICE}", f"run, {run.device}"], remarks, {**declarations.designs.families})
+    names = [f"paper, {DEVICE}", f"run, {run.device}{run.evaluation.restriction}"]
+    return Comparison(changes, names, remarks, {**declarations.designs.families})
 
 
 def name_runs(runs: Sequence[Results]) -> list[str]:
@@ -119,8 +122,8 @@ def name_runs(runs: Sequence[Results]) -> list[str]:
 
 
 def name_device(run: Results) -> str:
-    """The device that was measured, by kind and name."""
-    return f"{run.device}, {run.manifest['environment']['device']['name']}"
+    """The device that was measured, by kind and name, and what its vectors were restricted to."""
+    return f"{run.device}, {run.manifest['environment']['device']['name']}{run.evaluation.restriction}"
 
 
 def describe_run(name: str, run: Results) -> str:

@@ -22,7 +22,7 @@ from alphabet_audit.show.results import Results, read_results
 
 # The line by which a page says which code made it: `evaluate` compares this code's pages word by word. A change of a
 # template or of a word raises the number.
-REPORT_FORMAT = "alphabet-audit report 3"
+REPORT_FORMAT = "alphabet-audit report 4"
 PHASE_TITLES = {"inference": "Inference", "step": "Complete step"}
 
 
@@ -100,7 +100,7 @@ def make_context(results: Results, paper: Paper, titles: dict[str, str]) -> dict
     inside = sum(row["interval"][0] <= 1.0 <= row["interval"][1] for row in nulls)
     return {
         "manifest": results.manifest,
-        "device": results.device,
+        "device": f"{results.device}{results.evaluation.restriction}",
         "device_name": results.manifest["environment"]["device"].get("name", "unnamed"),
         "paper_device": DEVICE,
         "evaluation": results.evaluation,
@@ -154,11 +154,17 @@ def make_entry(results: Results, paper: Paper, design: str, family: str, title: 
 def make_headline(lines: dict[str, list[Line]]) -> list[dict[str, Any]]:
     """The geometric means of the same-width design, which the paper quotes first, for phases that have all families."""
     return [
-        {"phase": PHASE_TITLES[phase], "mean": line.mean, "paper": line.paper_mean}
+        {"phase": PHASE_TITLES[phase], "mean": line.mean, "paper": line.paper_mean, **without_largest(line)}
         for phase, found in lines.items()
         for line in found
         if line.design.startswith(SAME_WIDTH) and line.mean is not None
     ]
+
+
+def without_largest(line: Line) -> dict[str, Any]:
+    """The geometric mean of a line that is timed whole without its largest ratio, and whose that is."""
+    *rest, largest = sorted((entry.ratio, entry.title) for entry in line.entries if entry.ratio is not None)
+    return {"trimmed": geometric_mean([ratio for ratio, _ in rest]), "largest": f"{largest[1]}, {largest[0]:.1f}x"}
 
 
 def flatten(fields: dict[str, Any], skip: tuple[str, ...] = (), prefix: str = "") -> list[tuple[str, str]]:
@@ -187,6 +193,12 @@ def make_markdown(context: dict[str, Any]) -> str:
         f"in brackets the paper's, measured on an {DEVICE}, another device.",
         "",
         *(f"- {title}: {quote(each.describe())}" for title, each in context["phase_headlines"].items()),
+        *(
+            f"- {each['phase']} at the same width: geometric mean {each['mean']:.2f}x; without the largest "
+            f"({quote(each['largest'])}) {each['trimmed']:.2f}x"
+            for each in context["headline"]
+        ),
+        *([f"- Both phases: {quote(evaluation.total.describe())}"] if evaluation.total else []),
     ]
     for phase, rows in context["phases"].items():
         lines += ["", f"### {PHASE_TITLES[phase]} ({context['device']})", ""]

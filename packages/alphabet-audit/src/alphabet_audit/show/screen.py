@@ -123,8 +123,9 @@ def print_evaluation(
     status = evaluation.status
     scope = f" scope={evaluation.scope}" if evaluation.kind == "ledger" else ""
     device = f" device={evaluation.device}" if evaluation.device else ""
+    vectors = " vectors=avx2" if evaluation.restriction else ""
     version = f" version={evaluation.version}" if evaluation.version else ""
-    rest = escape(escape_controls(f"{scope}{device}{version}"))
+    rest = escape(escape_controls(f"{scope}{device}{vectors}{version}"))
     console.print(f"[{COLORS.get(status, 'yellow')}]status={status}[/]{rest}", highlight=False)
     if evaluation.counts:
         say(evaluation.describe_counts())
@@ -134,12 +135,15 @@ def print_evaluation(
         say(f"  - {reason}")
     if most is not None and len(evaluation.reasons) > most:
         say(f"  and {len(evaluation.reasons) - most} more reasons: alphabet-audit evaluate lists them all")
+    place = f"{evaluation.device}{evaluation.restriction}"
     if status != FAIL:  # a run that fails has no result
         for design, means in evaluation.means.items():
             shown = ", ".join(f"{phase} {means[phase]:.2f}x" for phase in PHASES if phase in means)
-            say(f"{design}: geometric means {shown} ({evaluation.device})")
+            say(f"{design}: geometric means {shown} ({place})")
         for phase, headline in evaluation.headlines.items():
-            say(f"{phase} ({evaluation.device}): {headline.describe()}")
+            say(f"{phase} ({place}): {headline.describe()}")
+        if evaluation.total is not None:
+            say(f"both phases ({place}): {evaluation.total.describe()}")
     for remark in sorted(evaluation.remarks, key=lambda each: -each.weight)[:most_remarks]:
         say(f"worth a look: {remark.describe()}")
     if most_remarks is not None and len(evaluation.remarks) > most_remarks:
