@@ -5,11 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from alphabet_core import Sequence
-from alphabet_core.fused import LONGEST_STEP
+from alphabet_core.fused import LONGEST_STEP, values_checked
 from torch import Tensor
 
 from alphabet_cpu.kernels.inference import run_tiles
 from alphabet_cpu.kernels.layout import Batch, Clock, Floats, Marks, Outputs, without_names
+from alphabet_cpu.kernels.memory import all_finite
 from alphabet_cpu.kernels.tiles import COUNTERS, Handover, count_carried, count_tiles
 from alphabet_cpu.weights import ModelWeights
 from alphabet_cpu.workers import announce_compilation, run_together
@@ -25,6 +26,24 @@ class Pass(NamedTuple):
 
     outputs: Outputs
     carried: Floats
+
+
+def read_plain_batch(values: Tensor, channels: int) -> Batch | None:
+    """The arrays of values that pass the core's contract at a glance, without masks and on a regular grid, or None.
+
+    Where this is None `read_sequence` has the last word: what it says about wrong values, and what it makes of others.
+    """
+    if type(values) is not Tensor or values.dtype is not torch.float32 or not values.is_cpu or values.is_nested:
+        return None
+    if values.layout is not torch.strided or values.dim() != 3 or values.is_neg() or not values.is_contiguous():
+        return None
+    sequences, length, found = values.shape
+    if found != channels or sequences == 0 or length == 0:
+        return None
+    array: Floats = values.detach().numpy().reshape(-1)
+    if values_checked() and not all_finite(array):
+        return None
+    return Batch(array, NO_MASK, NO_MASK, False, sequences, length, None)
 
 
 def read_batch(sequence: Sequence) -> Batch:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 
 import torch
@@ -22,6 +22,7 @@ COMPILING = (
 )
 COMPILED = "alphabet-cpu: compiled, after {seconds:.0f} seconds"
 ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
+SILENT = nullcontext()
 
 Task = Callable[[], None]
 Job = tuple[Task, "SimpleQueue[BaseException | None]"]
@@ -57,6 +58,9 @@ def one_torch_thread() -> Iterator[int]:
 
 def run_together(task: Task, threads: int) -> None:
     """Call `task` on so many threads at once, the caller's among them; the calls claim their shares of the work."""
+    if threads == 1:
+        task()
+        return
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
     for _ in range(threads - 1):
         _start_workers(threads - 1).put((task, finished))
@@ -70,12 +74,13 @@ def run_together(task: Task, threads: int) -> None:
             raise error
 
 
+def announce_compilation(compiled: object) -> AbstractContextManager[None]:
+    """A context that prints what is going on if the first run of something compiled takes as long as compiling does."""
+    return SILENT if compiled in _compiled else _announce(compiled)
+
+
 @contextmanager
-def announce_compilation(compiled: object) -> Iterator[None]:
-    """Print what is going on if the first run of something compiled takes as long as compiling does."""
-    if compiled in _compiled:
-        yield
-        return
+def _announce(compiled: object) -> Iterator[None]:
     started, said = time.monotonic(), threading.Event()
     timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, _say_once, [said])
     timer.daemon = True

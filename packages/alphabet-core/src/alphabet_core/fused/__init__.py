@@ -3,6 +3,7 @@
 dispatch    FusedDispatch: which calls kernels cover, and why the reference runs the others
 runtime     FusedRuntime and FusedTrainer: the bases of inference and of complete training steps
 folding     the model's factors multiplied out: what kernels read instead of the parameters
+watching    ModelWatch and SettingsMemo: what a call must know of them, in a few microseconds
 adamw       the settings of torch's AdamW, for optimizer kernels
 graphs      work recorded once into a CUDA graph and replayed
 
@@ -23,17 +24,18 @@ from alphabet_core.fused.dispatch import (
     list_tensors,
     model_fallback_reason,
     module_fallback_reason,
-    require_alphabet,
     structure_fallback_reason,
 )
 from alphabet_core.fused.folding import Folded, FoldedBank, FoldedParts, fold, fold_parts
 from alphabet_core.fused.graphs import Capture, GraphCapture, Run, restore, run_eagerly, warm_up
 from alphabet_core.fused.runtime import FusedRuntime, FusedTrainer
+from alphabet_core.fused.watching import ModelWatch, SettingsMemo
 from alphabet_core.grid import LIFT_OFFSETS, LIFT_REACH, LONGEST_STEP, SNAP
 from alphabet_core.head import EnergyHead
-from alphabet_core.model import Bank
+from alphabet_core.model import Bank, require_alphabet
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
+from alphabet_core.sequence import values_checked
 from alphabet_core.streaming import NO_CLOCK, count_tokens, identify_model, require_same_model
 
 __all__ = [
@@ -64,7 +66,9 @@ __all__ = [
     "FusedRuntime",
     "FusedTrainer",
     "GraphCapture",
+    "ModelWatch",
     "Run",
+    "SettingsMemo",
     "call_fallback_reason",
     "count_tokens",
     "describe_path",
@@ -82,5 +86,6 @@ __all__ = [
     "restore",
     "run_eagerly",
     "structure_fallback_reason",
+    "values_checked",
     "warm_up",
 ]

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.head import AffineHead, EnergyHead
 from alphabet_core.lift import Lift
@@ -55,13 +54,6 @@ class FusedDispatch(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_path(self.fallback_reason())}, {self.alphabet.config})"
-
-
-def require_alphabet(model: object) -> Alphabet:
-    """The model itself, after checking that it is an `Alphabet`."""
-    if not isinstance(model, Alphabet):
-        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-    return model
 
 
 def describe_path(reason: str | None) -> str:
