@@ -6,7 +6,7 @@ from alphabet_core import read_sequence
 from alphabet_core.fused import TANGENT_SCALE, EnergyHead, FusedTrainer, read_adamw_settings
 from torch import Tensor, nn
 
-from alphabet_cpu.batch import Pass, is_split, read_batch, run_batch
+from alphabet_cpu.batch import Pass, count_threads, is_split, read_batch, run_batch
 from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, add_gradient, is_at_base
 from alphabet_cpu.kernels.backward import DONE, Gradients, Return, backpropagate, count_behind
@@ -19,7 +19,7 @@ from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_tog
 # Groups of tiles whose gradients are added up apart. The number is fixed, so that sums depend neither on how many
 # threads there are nor on which of them was faster.
 GROUPS = 32
-SPLIT_FROM_TOKENS = 256  # a backward pass is long enough to share from so many tokens on
+LEAST_PER_THREAD = 4096  # numbers, tokens times width, that are worth a thread: a fourth of a forward pass's
 
 
 class CpuTrainer(FusedTrainer):
@@ -146,7 +146,8 @@ def backpropagate_batch(
         packed=np.zeros((groups, arrays.packed.size), np.float32),
         values=np.zeros(batch.values.size if want_values else 0, np.float32),
     )
-    split = is_split(batch, threads, SPLIT_FROM_TOKENS)
+    threads = count_threads(batch, sizes.width, threads, LEAST_PER_THREAD)
+    split = is_split(batch, threads)
     handover = Return(
         split, np.zeros(DONE + groups, np.int64), forward.carried, np.zeros((2, count_behind(sizes)), np.float32)
     )

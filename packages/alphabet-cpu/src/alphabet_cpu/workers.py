@@ -25,7 +25,7 @@ ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
 SILENT = nullcontext()
 
 Task = Callable[[], None]
-Job = tuple[Task, "SimpleQueue[BaseException | None]"]
+Job = tuple[Task, list[None], "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
@@ -57,21 +57,38 @@ def one_torch_thread() -> Iterator[int]:
 
 
 def run_together(task: Task, threads: int) -> None:
-    """Call `task` on so many threads at once, the caller's among them; the calls claim their shares of the work."""
+    """Call `task` on up to so many threads at once, the caller's among them; the calls claim their shares of the work.
+
+    A thread that has not begun when the caller is done is not waited for: nothing is left for it.
+    """
     if threads == 1:
         task()
         return
+    tickets: list[None] = [None] * (threads - 1)
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
+    jobs = _start_workers(threads - 1)
     for _ in range(threads - 1):
-        _start_workers(threads - 1).put((task, finished))
+        jobs.put((task, tickets, finished))
     errors: list[BaseException | None] = []
     try:
         task()
     finally:
-        errors += [finished.get() for _ in range(threads - 1)]
+        begun = threads - 1
+        while _take(tickets):
+            begun -= 1
+        errors += [finished.get() for _ in range(begun)]
     for error in errors:
         if error is not None:
             raise error
+
+
+def _take(tickets: list[None]) -> bool:
+    """Whether there was a ticket left, which only one thread gets."""
+    try:
+        tickets.pop()
+    except IndexError:
+        return False
+    return True
 
 
 def announce_compilation(compiled: object) -> AbstractContextManager[None]:
@@ -115,7 +132,9 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        task, finished = jobs.get()
+        task, tickets, finished = jobs.get()
+        if not _take(tickets):
+            continue
         try:
             task()
         except BaseException as error:
