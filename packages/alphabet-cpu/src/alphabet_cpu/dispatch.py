@@ -22,6 +22,10 @@ class Finding(NamedTuple):
     table: Integers | None
 
 
+# What an object has found out about the very model that it has, which a copy of both finds out again.
+OWN_FINDINGS = {"_finding", "_folded", "_folding", "_frames"}
+
+
 class CpuDispatch(FusedDispatch):
     """Runs an `alphabet` by this package's kernels where they apply, and by the reference elsewhere."""
 
@@ -43,8 +47,8 @@ class CpuDispatch(FusedDispatch):
         return self.look().reason or call_fallback_reason(values, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made from: all but the finding, since the copy has a model of its own to look at."""
-        return {name: value for name, value in vars(self).items() if name != "_finding"}
+        """What a copy is made from: all but what was found out about a model that the copy will not have."""
+        return {name: value for name, value in vars(self).items() if name not in OWN_FINDINGS}
 
 
 def look_at(model: Alphabet) -> Finding:

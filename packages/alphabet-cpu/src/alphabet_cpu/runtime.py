@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from alphabet_core import Alphabet, read_sequence
+from alphabet_core import read_sequence
 from alphabet_core.fused import FusedRuntime, ModelWatch, list_modules, list_tensors
 from torch import Tensor
 
@@ -32,9 +32,7 @@ class CpuRuntime(CpuDispatch, FusedRuntime):
     `path(...)` says which implementation runs a call, and why it is not the fused one.
     """
 
-    def __init__(self, model: Alphabet) -> None:
-        super().__init__(model)
-        self._folded: FoldedModel | None = None
+    _folded: FoldedModel | None = None
 
     def __call__(
         self,

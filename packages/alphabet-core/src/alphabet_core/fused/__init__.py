@@ -10,6 +10,7 @@ graphs      work recorded once into a CUDA graph and replayed
 The constants below are those that kernels freeze when they are compiled.
 """
 
+from alphabet_core.arguments import require_number
 from alphabet_core.frame import TANGENT_SCALE, FixedFrame, Frame
 from alphabet_core.fused.adamw import CLIP_EPSILON, AdamWSettings, read_adamw_settings
 from alphabet_core.fused.dispatch import (
@@ -35,8 +36,9 @@ from alphabet_core.head import EnergyHead
 from alphabet_core.model import Bank, require_alphabet
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
-from alphabet_core.sequence import values_checked
+from alphabet_core.sequence import check_lengths, values_checked
 from alphabet_core.streaming import NO_CLOCK, count_tokens, identify_model, require_same_model
+from alphabet_core.training import LOSSES
 
 __all__ = [
     "CLIP_EPSILON",
@@ -48,6 +50,7 @@ __all__ = [
     "LIFT_OFFSETS",
     "LIFT_REACH",
     "LONGEST_STEP",
+    "LOSSES",
     "MOMENTS",
     "NORM_EPSILON",
     "NO_CLOCK",
@@ -70,6 +73,7 @@ __all__ = [
     "Run",
     "SettingsMemo",
     "call_fallback_reason",
+    "check_lengths",
     "count_tokens",
     "describe_path",
     "fold",
@@ -82,6 +86,7 @@ __all__ = [
     "module_fallback_reason",
     "read_adamw_settings",
     "require_alphabet",
+    "require_number",
     "require_same_model",
     "restore",
     "run_eagerly",
