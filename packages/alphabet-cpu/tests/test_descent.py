@@ -143,7 +143,7 @@ def test_where_parameters_lie_is_looked_at_again_when_one_moves():
         with torch.no_grad():
             model.project.weight.mul_(1.1)
             model.direct.frame.base.mul_(-1.0)
-        assert_gradients_agree(lambda _: step, model, values, torch.arange(4))  # noqa: B023
+        assert_gradients_agree(lambda _: step, model, values, torch.arange(4))
     with torch.no_grad():
         model.direct.frame.tangent.add_(0.1)
     assert_gradients_agree(lambda _: step, model, values, torch.arange(4))

@@ -93,7 +93,7 @@ def _group(arrays: list[Floats]) -> tuple[object, ...]:
 
 
 def add_gradient(parameter: Tensor, gradient: Floats) -> None:
-    """Add an array of its own to the `.grad` of a parameter that wants one, in the parameter's strides as autograd does."""
+    """Add a new array to the `.grad` of a parameter that wants one, in the strides that autograd would give it."""
     if not parameter.requires_grad:
         return
     tensor = torch.from_numpy(gradient)

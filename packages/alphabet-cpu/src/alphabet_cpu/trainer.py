@@ -162,7 +162,7 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
 
 
 class Frames(NamedTuple):
-    """The frames of a model: base and tangent of each in the memory where they lie, and all tensors that a step moves."""
+    """A model's frames, base and tangent of each in the memory where they lie, and all tensors that a step moves."""
 
     watch: ModelWatch
     arrays: list[tuple[Floats, Floats]]

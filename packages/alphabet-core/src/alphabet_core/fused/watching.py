@@ -3,7 +3,7 @@
 from itertools import chain, repeat
 from operator import attrgetter, contains, is_, itemgetter
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from alphabet_core.fused.adamw import AdamWSettings, read_adamw_settings

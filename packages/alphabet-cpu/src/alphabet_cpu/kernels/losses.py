@@ -69,7 +69,7 @@ def mse(outputs, targets, share, d_outputs):
 
 @kernel
 def head_bwd(d_outputs, descriptor, head, d_head, d_bias, d_descriptor):
-    """Write the gradients of the affine head (K, F), its bias (K,) and the descriptor (B, F), given the outputs' (B, K).
+    """Write the gradients of the affine head (K, F), its bias (K,) and descriptor (B, F), given the outputs' (B, K).
 
     Those of the head are float32, summed up in float64.
     """
