@@ -86,7 +86,8 @@ def drop_gradients(optimizer: torch.optim.Optimizer) -> None:
 def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:
     """The table that `clip_and_move` takes, or None where only torch can do the step, such as the first."""
     parameters = optimizer.param_groups[0]["params"]
-    gradients, states = list(map(_read_gradient, parameters)), list(map(optimizer.state.get, parameters))
+    gradients = list(map(_read_gradient, parameters))
+    states: list[Any] = list(map(optimizer.state.get, parameters))
     if not all(states) or any(map(is_, gradients, repeat(None))):
         return None
     parts = [parameters, gradients, *zip(*map(_read_state, states), strict=True)]

@@ -120,8 +120,9 @@ class CpuRuntime(CpuDispatch, FusedRuntime):
 
 def is_unchanged(found: Finding, numbers: Floats) -> bool:
     """Whether a model's parameters and buffers are bit by bit these numbers."""
-    if found.table is not None:
-        unchanged: bool = same_floats(found.table, numbers)
-        return unchanged
-    kept = [tensor.contiguous() for tensor in found.watch.tensors]
-    return same_floats(np.array([(tensor.data_ptr(), tensor.numel()) for tensor in kept]), numbers)
+    table, kept = found.table, []
+    if table is None:
+        kept = [tensor.contiguous() for tensor in found.watch.tensors]
+        table = np.array([(tensor.data_ptr(), tensor.numel()) for tensor in kept])
+    unchanged: bool = same_floats(table, numbers)
+    return unchanged
