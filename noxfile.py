@@ -26,9 +26,8 @@ EXTRAS = {
     "alphabet-learn": "[aeon,onnx,plots]",
     "alphabet-study": "[ray]",
 }
-TEST_TOOLS = [
-    "aeon", "hypothesis", "import-linter", "onnxruntime", "pytest", "pytest-benchmark", "pytest-xdist", "scipy",
-]  # fmt: skip
+PYTEST = ["hypothesis", "pytest", "pytest-benchmark", "pytest-xdist"]  # what conftest.py and the settings ask for
+TEST_TOOLS = ["aeon", "import-linter", "onnxruntime", "scipy", *PYTEST]
 # Workers that share the tests, each with one thread for torch; times are measured in `bench` sessions only.
 IN_PARALLEL = ["-n", "auto", "--maxprocesses=8", "--dist=worksteal", "--benchmark-disable"]
 ONE_THREAD = {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
@@ -268,7 +267,7 @@ def ptx_gallery(session: nox.Session) -> None:
     """
     folder = ROOT / "packages" / "alphabet-ptx" / "gallery"
     install(
-        session, "--editable", "packages/alphabet-ptx", "torch", "einops", "packaging", "pytest", "setuptools", "scipy"
+        session, "--editable", "packages/alphabet-ptx", "torch", "einops", "packaging", "setuptools", "scipy", *PYTEST
     )
     pins = [line for line in (folder / "pins.txt").read_text().splitlines() if not line.startswith("#")]
     session.env.pop("PIP_BUILD_CONSTRAINT")  # pip refuses it where the build runs in this environment, pinned already
@@ -296,7 +295,7 @@ def runtime_ledger(session: nox.Session) -> None:
 @nox.session
 def forge(session: nox.Session) -> None:
     """100,000 generated forgeries of the ledger's evidence, minutes; none that contradicts itself may pass."""
-    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "pytest-xdist")
+    install(session, *packages(), "--editable", "testing", *PYTEST)
     chosen = session.posargs or ["packages/alphabet-audit/tests/test_forgeries.py"]
     session.run("pytest", *IN_PARALLEL, *chosen, env={**ONE_THREAD, "ALPHABET_FORGERIES": "100000"})
 
@@ -304,7 +303,7 @@ def forge(session: nox.Session) -> None:
 @nox.session
 def kills(session: nox.Session) -> None:
     """1,000 SIGKILLs at random moments of ledgers on a fake bench, nothing lost or doubled; minutes."""
-    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "pytest-xdist")
+    install(session, *packages(), "--editable", "testing", *PYTEST)
     chosen = session.posargs or ["packages/alphabet-audit/tests/test_ledger.py", "-k", "kills"]
     session.run("pytest", *IN_PARALLEL, *chosen, env={**ONE_THREAD, "ALPHABET_KILLS": "1000"})
 
@@ -312,7 +311,7 @@ def kills(session: nox.Session) -> None:
 @nox.session(name="bench-cpu")
 def bench_cpu(session: nox.Session) -> None:
     """alphabet-cpu against the nine families, exploratory; `-- --row same-width --eager` takes about a minute."""
-    install(session, *packages(), "--editable", "testing", "pytest", "pytest-benchmark", "hypothesis")
+    install(session, *packages(), "--editable", "testing", *PYTEST)
     session.run("pytest", "packages/alphabet-cpu/tests/test_speed.py", "--benchmark-only", "-q")
     session.run("python", "packages/alphabet-audit/bench/compare_cpu.py", *session.posargs)
 

@@ -100,11 +100,25 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba has no type
             file.write(hashlib.sha256(content).digest() + content)
 
 
+def holds_array(kind: Any) -> bool:
+    """Whether values of a numba type are arrays, or tuples with arrays in them."""
+    return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(holds_array, kind)))
+
+
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
     """A compiled function that is the same whether a kernel calls it with a constant or with a variable.
 
     Numba's own is compiled anew for every constant that an argument takes: `lift` twice, `wait_until` eight times.
     """
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a signature; an array may be returned only where its references are counted."""
+        entry = super().compile(sig)
+        for compiled in self.overloads.values():
+            returned = compiled.signature.return_type
+            if not self.targetoptions["_nrt"] and holds_array(returned):
+                raise TypeError(f"{self.py_func.__name__} returns {returned}: make it an array_kernel")
+        return entry
 
     def get_call_template(self, args: Sequence[Any], kws: dict[str, Any]) -> Any:
         """What numba asks for at a call from another kernel, given the types of the arguments."""
@@ -124,8 +138,20 @@ def kernel(function: Any) -> Any:
     """The function, compiled on its first call with the interpreter's lock released.
 
     There is no fast-math: sums are added up in the order in which they are written, so that results repeat bit by bit.
+    Arrays are the caller's and may be neither made nor returned: no references are counted. Numba would count some in
+    inner loops, where a call for every token costs as much as all else and empties the vector registers.
     """
-    compiled = Kernel(function, targetoptions={"nopython": True, "nogil": True, "error_model": "numpy"})
+    return _compile(function, counted=False)
+
+
+def array_kernel(function: Any) -> Any:
+    """The same for a function that makes arrays, or returns views of them: references are counted."""
+    return _compile(function, counted=True)
+
+
+def _compile(function: Any, *, counted: bool) -> Any:
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": counted}
+    compiled = Kernel(function, targetoptions=options)
     try:
         compiled.enable_caching()
     except RuntimeError:  # numba can write neither to the package's directory nor to the user's

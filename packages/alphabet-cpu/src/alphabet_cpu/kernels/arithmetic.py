@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.lanes import (
     LANES,
     ROUNDING,
@@ -20,7 +20,7 @@ from alphabet_cpu.kernels.lanes import (
 CACHE_LINE = 64  # bytes; lanes that straddle two lines cost two accesses
 
 
-@kernel
+@array_kernel
 def allocate(count):
     """A float32 array (count,) of zeros that begins a cache line."""
     buffer = np.zeros(count + CACHE_LINE // 4, np.float32)

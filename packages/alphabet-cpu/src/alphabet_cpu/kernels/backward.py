@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from alphabet_core.fused import LIFT_REACH
 
-from alphabet_cpu.compiling import inlined, kernel
+from alphabet_cpu.compiling import array_kernel, inlined, kernel
 from alphabet_cpu.kernels.arithmetic import allocate, clear, copy
 from alphabet_cpu.kernels.bank import drive_bwd, moments_bwd, transport_bwd
 from alphabet_cpu.kernels.layout import (
@@ -92,7 +92,7 @@ class Behind(NamedTuple):
     trail_taps: Any
 
 
-@kernel
+@array_kernel
 def view_behind(flat, sizes):
     """The parts of one row of `Return.behind`."""
     states = sizes.columns
@@ -124,7 +124,7 @@ class Scratch(NamedTuple):
     d_pre: Any
 
 
-@kernel
+@array_kernel
 def transpose(matrix, rows, columns):
     """The transpose (columns, rows) of a flat matrix (rows, columns); an empty one stays empty."""
     turned = allocate(matrix.size)
@@ -135,7 +135,7 @@ def transpose(matrix, rows, columns):
     return turned
 
 
-@kernel
+@array_kernel
 def backpropagate(sizes, weights, batch, outputs, gradients, handover):
     """Write the gradients of the sequences or, if split, tiles that this thread claims.
 

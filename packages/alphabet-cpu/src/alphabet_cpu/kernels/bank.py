@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from alphabet_core.fused import LIFT_REACH
 
-from alphabet_cpu.compiling import inlined, kernel
+from alphabet_cpu.compiling import array_kernel, inlined, kernel
 from alphabet_cpu.kernels.arithmetic import allocate, clear, copy
 from alphabet_cpu.kernels.frames import drive_modes
 from alphabet_cpu.kernels.hold import Holds, hold_steps, tabulate_poles
@@ -29,7 +29,7 @@ class KeptBank(NamedTuple):
     table: Any
 
 
-@kernel
+@array_kernel
 def allocate_holds(lookups, count, columns):
     """Buffers for the holds of so many steps; None on a regular grid."""
     if lookups is None:
@@ -37,7 +37,7 @@ def allocate_holds(lookups, count, columns):
     return Holds(allocate(count * columns), allocate(count * columns))
 
 
-@kernel
+@array_kernel
 def tabulate_bank(lookups, raw_poles, columns):
     """The table of a bank's poles, given their parameters (2, M); None on a regular grid."""
     if lookups is None:
@@ -45,7 +45,7 @@ def tabulate_bank(lookups, raw_poles, columns):
     return tabulate_poles(raw_poles, columns)
 
 
-@kernel
+@array_kernel
 def allocate_bank(lookups, count, sizes, raw_poles, keep_gates):
     """Buffers of zeros for so many tokens of a bank, and whole groups of rows."""
     rows = count + 2 * LIFT_REACH

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from alphabet_core.fused import LIFT_OFFSETS, SNAP
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.arithmetic import clear
 from alphabet_cpu.kernels.lanes import LANES, load, splat, store
 from alphabet_cpu.kernels.layout import TAPS, Clock, is_masked
@@ -38,7 +38,7 @@ class Lookups(NamedTuple):
     present: Any
 
 
-@kernel
+@array_kernel
 def allocate_lookups(clock, capacity, lags):
     """Buffers for the lookups of sequences of at most `capacity` tokens; None on a regular grid."""
     if clock is None:

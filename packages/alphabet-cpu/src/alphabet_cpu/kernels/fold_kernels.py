@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, TANGENT_SCALE
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.hold import read_pole, real_column
 from alphabet_cpu.kernels.lanes import LANES
 from alphabet_cpu.kernels.layout import TAPS, Floats, Sizes, unpack
@@ -44,7 +44,7 @@ class Parameters(NamedTuple):
     feedthrough: Floats
 
 
-@kernel
+@array_kernel
 def name_parameters(parameters):
     """Parameters with their names, from the plain tuples that the host passes."""
     project, direct, cascaded, scale, feedthrough = parameters
@@ -57,14 +57,14 @@ def join(re, im):
     return complex(np.float64(re), np.float64(im))
 
 
-@kernel
+@array_kernel
 def hold(raw_decay, raw_frequency):
     """A pole, its transition p over one token and its gain (p - 1) / pole, without cancellation."""
     pole, transition, change = read_pole(raw_decay, raw_frequency)
     return pole, transition, change / pole
 
 
-@kernel
+@array_kernel
 def fold_bank(bank, sizes, weights):
     """Write a bank's weights, given its parameters."""
     taps, drive, transition, base, norm = weights.taps, weights.drive, weights.transition, bank.base, bank.norm_gain
@@ -82,7 +82,7 @@ def fold_bank(bank, sizes, weights):
             drive[d * columns + c], drive[d * columns + c + LANES] = weight.real, weight.imag
 
 
-@kernel
+@array_kernel
 def fold_at_base(parameters, sizes, packed):
     """Write the packed weights, which must be zero at first, for lanes where nothing belongs stay as they are."""
     parameters, sizes = name_parameters(parameters), Sizes(*sizes)
@@ -103,7 +103,7 @@ def fold_at_base(parameters, sizes, packed):
                 weights.synthesis[(c + LANES) * width + d] = np.float64(scale[d]) * base[d, modes + m]
 
 
-@kernel
+@array_kernel
 def fold_if_at_base(parameters, sizes, packed):
     """The same if all tangents are zero; whether they are."""
     _, direct, cascaded, _, _ = parameters
@@ -115,7 +115,7 @@ def fold_if_at_base(parameters, sizes, packed):
     return True
 
 
-@kernel
+@array_kernel
 def fold_bank_bwd(bank, sizes, d_weights, d_frame, d_norm, d_bank):
     """Write the gradients of a bank's parameters, given its weights'.
 
@@ -160,7 +160,7 @@ def fold_bank_bwd(bank, sizes, d_weights, d_frame, d_norm, d_bank):
             d_bank.tangent[i, j] = TANGENT_SCALE * (moved[i, j] - across)
 
 
-@kernel
+@array_kernel
 def fold_bwd(parameters, sizes, d_packed, d_parameters):
     """Write the parameters' gradients, given the packed weights'; those of the frames' bases are left as they are."""
     parameters, sizes = name_parameters(parameters), Sizes(*sizes)

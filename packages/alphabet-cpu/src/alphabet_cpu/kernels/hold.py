@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import (
     LANES,
@@ -69,7 +69,7 @@ def read_pole(raw_decay, raw_frequency):
     return complex(-decay, turn), transition, change
 
 
-@kernel
+@array_kernel
 def tabulate_poles(raw, columns):
     """The table of a bank's poles, given their parameters raw (2, M)."""
     modes = columns // 2

@@ -1,6 +1,6 @@
 """`run_tiles`: all outputs of a batch in one pass over each sequence, tile by tile."""
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.layout import Batch, Mask, Outputs, Sizes, Tokens, Weights, find_end, unpack
 from alphabet_cpu.kernels.memory import claim, publish, wait_until
@@ -19,7 +19,7 @@ from alphabet_cpu.kernels.tiles import (
 )
 
 
-@kernel
+@array_kernel
 def run_tiles(sizes, weights, batch, outputs, handover):
     """Write moment sums, descriptors and logits of the sequences or, if split, tiles that this thread claims.
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 
 
 @kernel
@@ -67,7 +67,7 @@ def mse(outputs, targets, share, d_outputs):
     return True, loss * each
 
 
-@kernel
+@array_kernel
 def head_bwd(d_outputs, descriptor, head, d_head, d_bias, d_descriptor):
     """Write the gradients of the affine head (K, F), its bias (K,) and descriptor (B, F), given the outputs' (B, K).
 

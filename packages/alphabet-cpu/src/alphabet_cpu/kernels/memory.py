@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.lanes import address_of
 
 LOOKS_BEFORE_YIELD = 1000  # some microseconds
@@ -69,13 +69,13 @@ def _as_pointer(_typing, address):
     return types.voidptr(address), generate
 
 
-@kernel
+@array_kernel
 def view_floats(address, count):
     """The float32 array (count,) at an address, such as `data_ptr()` of a contiguous tensor, which must stay alive."""
     return carray(_as_pointer(address), count, np.float32)
 
 
-@kernel
+@array_kernel
 def same_floats(table, kept):
     """Whether float32 numbers, listed in a table of addresses and counts, are bit by bit those that were kept."""
     if table[:, 1].sum() != kept.size:
@@ -89,7 +89,7 @@ def same_floats(table, kept):
     return differing == 0
 
 
-@kernel
+@array_kernel
 def all_finite(values):
     """Whether a flat float32 array has no NaN and no infinity, whose exponents are all ones."""
     bits, found = values.view(np.uint32), np.uint32(0)

@@ -3,7 +3,7 @@
 import numpy as np
 from alphabet_core.fused import CLIP_EPSILON, AdamWSettings
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import LANES
 from alphabet_cpu.kernels.memory import view_floats
@@ -15,7 +15,7 @@ SERIES_REACH = 0.1
 VALUES, GRADIENT, MEAN, SQUARE, STEPS, COUNT = range(6)
 
 
-@kernel
+@array_kernel
 def clip_and_move(table, clip_norm, settings):
     """Clip gradients to a global norm, and then move parameters as `torch.optim.AdamW` does; gradients stay clipped.
 
@@ -47,13 +47,13 @@ def clip_and_move(table, clip_norm, settings):
             values[j] = values[j] * kept - size * mean[j] / (np.sqrt(square[j]) / root + least)
 
 
-@kernel
+@array_kernel
 def multiply_square(left, right, n, out):
     """Set the flat matrix out (n, n) to left (n, n) times right (n, n)."""
     multiply_rows(Rows(left, 0, n), right, Rows(out, 0, n), n)
 
 
-@kernel
+@array_kernel
 def rebase(base, tangent, scale):
     """Move a frame's base as `alphabet_core.frame.Frame.rebase` does, and set its tangent to zero.
 

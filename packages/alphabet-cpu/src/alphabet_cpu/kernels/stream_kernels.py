@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from alphabet_core.fused import LAGS, LIFT_REACH
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import array_kernel
 from alphabet_cpu.kernels.arithmetic import clear, copy
 from alphabet_cpu.kernels.layout import Doubles, Floats, Marks, Mask, Sizes, Tokens, Weights, unpack
 from alphabet_cpu.kernels.lift import Lifted, lift, project
@@ -58,7 +58,7 @@ class StreamMemory(NamedTuple):
     states: Any
 
 
-@kernel
+@array_kernel
 def view_memory(memory, sizes):
     """The parts of a flat memory of `count_memory` numbers."""
     rows, drives, history = BUFFER_ROWS * sizes.width, BUFFER_ROWS * sizes.columns, HISTORY * sizes.columns
@@ -85,7 +85,7 @@ def count_memory(sizes: Sizes) -> int:
     return 3 * BUFFER_ROWS * sizes.width + 2 * (HISTORY + BUFFER_ROWS) * sizes.columns + BUFFER_ROWS
 
 
-@kernel
+@array_kernel
 def advance(before, new, is_end, state):
     """Run both banks over the `new` tokens of the window as far as the look-ahead allows; to the end if `is_end`.
 
@@ -131,14 +131,14 @@ def advance(before, new, is_end, state):
     copy(stream, count * width, stream, 0, LEAD * width)
 
 
-@kernel
+@array_kernel
 def name_state(state):
     """A stream's state with its names, from the plain tuple that the host passes."""
     sizes, packed, memory, marks, sums, pairs = state
     return StreamState(Sizes(*sizes), packed, memory, marks, sums, pairs)
 
 
-@kernel
+@array_kernel
 def feed_tokens(values, valid, gate, before, state):
     """Append tokens values (n C,) with their masks (n,), or (1,) for all of them; return how many the stream has then.
 
@@ -167,7 +167,7 @@ def feed_tokens(values, valid, gate, before, state):
     return before + length
 
 
-@kernel
+@array_kernel
 def finish(before, state, weights, descriptor, logits):
     """Write descriptor (2, M, 7) and logits (K,) of all tokens so far; uses up the memory and the sums of the state."""
     state, weights = name_state(state), Weights(*weights)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from alphabet_core.fused import LIFT_REACH
 
-from alphabet_cpu.compiling import inlined, kernel
+from alphabet_cpu.compiling import array_kernel, inlined
 from alphabet_cpu.kernels.arithmetic import allocate, clear, copy
 from alphabet_cpu.kernels.bank import KeptBank, allocate_bank, drive_bank, tabulate_bank, transport
 from alphabet_cpu.kernels.clock import allocate_lookups, locate
@@ -74,7 +74,7 @@ class Window(NamedTuple):
     partners: Any
 
 
-@kernel
+@array_kernel
 def view_carried(flat, sizes):
     """The parts of one row of `Handover.carried`."""
     history = sizes.history * sizes.columns
@@ -91,7 +91,7 @@ def count_tiles(length: int, *, clocked: bool) -> int:
     return 1 if clocked else -(-length // TILE)
 
 
-@kernel
+@array_kernel
 def allocate_window(batch, sizes, poles, keep):
     """The buffers for tiles of a batch; if everything is to be kept each bank has its own."""
     capacity = TILE if batch.clock is None else batch.length
