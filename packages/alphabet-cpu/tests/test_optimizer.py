@@ -7,8 +7,8 @@ import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep
 from alphabet_core.fused import AdamWSettings, read_adamw_settings
 from alphabet_cpu import CpuRuntime, CpuTrainer, trainer
+from alphabet_cpu.descent import adamw_table
 from alphabet_cpu.kernels.optimizer import COUNT, GRADIENT, MEAN, SQUARE, STEPS, VALUES
-from alphabet_cpu.trainer import adamw_table
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.sizes import SIZES
 from alphabet_testing.trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients

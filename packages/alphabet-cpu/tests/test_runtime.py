@@ -11,7 +11,7 @@ from alphabet_core import Alphabet, AlphabetConfig, AlphabetError, read_sequence
 from alphabet_core.head import AffineHead
 from alphabet_core.scan import scan_chunked
 from alphabet_cpu import CpuRuntime, CpuStream
-from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
+from alphabet_cpu.batch import LEAST_PER_THREAD, read_batch, run_batch
 from alphabet_cpu.weights import fold_and_pack, fold_and_select
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_testing.sizes import DESIGN_CASES, SIZES
@@ -19,6 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils.parametrizations import weight_norm
+
+LONG = 7 * LEAST_PER_THREAD // 16  # tokens of width 16 that are worth seven threads
 
 
 def difference(model, values, **masks):
@@ -56,7 +58,7 @@ def test_any_size_agrees(length, modes, extra, seed):
 
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("length", [SPLIT_FROM_TOKENS, SPLIT_FROM_TOKENS + 1, SPLIT_FROM_TOKENS + 137])
+@pytest.mark.parametrize("length", [LONG, LONG + 1, LONG + 137])
 def test_few_long_sequences_are_split_in_time_and_nothing_changes(batch, length, masks):
     model = make_model(1, 16, 4, 3)
     values, given_masks = make_batch(batch, length, 1, masks)

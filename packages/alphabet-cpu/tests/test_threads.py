@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from alphabet_core import read_sequence
-from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer
-from alphabet_cpu.batch import SPLIT_FROM_TOKENS, read_batch, run_batch
+from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer, workers
+from alphabet_cpu.batch import LEAST_PER_THREAD, count_threads, is_split, read_batch, read_plain_batch, run_batch
 from alphabet_cpu.kernels.memory import claim
 from alphabet_cpu.openmp import find_setter, is_obeyed
 from alphabet_cpu.weights import fold_and_pack
@@ -20,7 +20,7 @@ from numba import njit
 
 
 def test_several_callers_split_at_once():
-    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, SPLIT_FROM_TOKENS, 1)
+    model, (values, _) = make_model(1, 16, 4, 3), make_batch(1, 3 * LEAST_PER_THREAD // 16, 1)
     read, weights = read_batch(read_sequence(values, channels=1, like=values)), fold_and_pack(model)
     wanted = run_batch(read, weights, 1).outputs.logits
     with ThreadPoolExecutor(4) as pool:  # more callers and workers than there are processors
@@ -34,7 +34,7 @@ def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch
     monkeypatch.setattr(batch, "run_together", lambda task, count: (used.append(count), task()))
     torch.set_num_threads(threads)
     try:
-        CpuRuntime(make_model())(make_batch(6, 30, 2)[0])
+        CpuRuntime(make_model())(make_batch(6, 300, 2)[0])
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -64,16 +64,59 @@ def test_the_thread_count_comes_back_after_an_error():
 
 def test_an_error_in_a_worker_reaches_the_caller_and_the_pool_goes_on():
     def task():
-        if threading.current_thread() is not caller:
+        if threading.current_thread() is caller:
+            assert begun.wait(20)
+        else:
+            begun.set()
             raise ValueError("planted")
 
     caller = threading.current_thread()
     for _ in range(3):
+        begun = threading.Event()
         with pytest.raises(ValueError, match="planted"):
             run_together(task, threads=3)
-    seen = []
-    run_together(lambda: seen.append(threading.get_ident()), threads=2)
-    assert len(seen) == 2
+    both = threading.Barrier(2)
+    run_together(lambda: both.wait(20), threads=2)
+
+
+def test_a_thread_that_comes_too_late_is_not_waited_for():
+    def occupy():
+        inside.wait(20)
+        assert leave.wait(20)
+
+    everyone = max(workers._started, 2) + 1
+    inside, leave, called = threading.Barrier(everyone + 1), threading.Event(), []
+    busy = threading.Thread(target=run_together, args=(occupy, everyone))
+    busy.start()
+    inside.wait(20)
+    try:
+        run_together(lambda: called.append(threading.current_thread()), threads=3)
+        assert called == [threading.current_thread()]
+    finally:
+        leave.set()
+        busy.join()
+    both = threading.Barrier(2)
+    run_together(lambda: both.wait(20), threads=2)  # behind what was left over, which did nothing
+    assert called == [threading.current_thread()]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "length", "threads", "wanted", "split"),
+    [
+        (1, 8, 2, 1, False),
+        (2, 64, 2, 1, False),  # too little to hand half of it over
+        (2, 512, 2, 2, False),
+        (1, 512, 2, 2, True),
+        (1, 512, 64, 2, True),
+        (3, 4096, 2, 2, True),
+        (9, 4096, 2, 2, False),
+        (64, 30, 64, 7, False),
+    ],
+)
+def test_a_thread_is_woken_for_enough_work(sequences, length, threads, wanted, split):
+    read = read_plain_batch(torch.zeros(sequences, length, 1), 1)
+    assert count_threads(read, 64, threads, LEAST_PER_THREAD) == wanted
+    assert is_split(read, wanted) == split
 
 
 def test_no_two_threads_claim_the_same():
@@ -121,7 +164,7 @@ def test_gradients_use_as_many_threads_as_torch_is_set_to(monkeypatch):
     used, before = [], torch.get_num_threads()
     for module in (batch, trainer):
         monkeypatch.setattr(module, "run_together", lambda task, count: (used.append(count), task()))
-    step, (values, _) = CpuTrainer(make_model()), make_batch(6, 30, 2)
+    step, (values, _) = CpuTrainer(make_model()), make_batch(6, 300, 2)
     try:
         for threads in (3, 2):
             torch.set_num_threads(threads)

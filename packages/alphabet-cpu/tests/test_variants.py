@@ -8,7 +8,7 @@ import torch
 from alphabet_core import Alphabet, AlphabetConfig, TrainingStep
 from alphabet_core.config import VARIANTS
 from alphabet_cpu import CpuRuntime, CpuTrainer
-from alphabet_cpu.batch import SPLIT_FROM_TOKENS
+from alphabet_cpu.batch import LEAST_PER_THREAD
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph
 from alphabet_cpu.kernels.backward import backpropagate
 from alphabet_cpu.kernels.inference import run_tiles
@@ -106,8 +106,8 @@ def test_the_fold_by_hand_is_the_fold(name):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_long_sequences_are_split_in_time_and_nothing_changes(name):
     model = make_structure(name, 1, 16, 4, 3)
-    values, masks = make_batch(1, SPLIT_FROM_TOKENS + 137, 1, "both")
-    masks["valid"][:, 3000:] = False  # the last tiles are padding
+    values, masks = make_batch(1, 3 * LEAST_PER_THREAD // 16 + 137, 1, "both")
+    masks["valid"][:, 2500:] = False  # the last tiles are padding
     before, runs = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

@@ -3,10 +3,10 @@
 import sys
 
 import torch
+from alphabet_core.fused import SettingsMemo
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.launching import RecordingDevice
-from alphabet_triton.watching import SettingsMemo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SIZES = (2, 24, 5, 3)

@@ -5,18 +5,21 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from alphabet_core import Sequence
-from alphabet_core.fused import LONGEST_STEP
+from alphabet_core.fused import LONGEST_STEP, values_checked
 from torch import Tensor
 
 from alphabet_cpu.kernels.inference import run_tiles
 from alphabet_cpu.kernels.layout import Batch, Clock, Floats, Marks, Outputs, without_names
+from alphabet_cpu.kernels.memory import all_finite
 from alphabet_cpu.kernels.tiles import COUNTERS, Handover, count_carried, count_tiles
 from alphabet_cpu.weights import ModelWeights
 from alphabet_cpu.workers import announce_compilation, run_together
 
-# Sequences are split in time if the threads cannot share them evenly, there are few for each, and they are this long.
+# Sequences are split in time if the threads cannot share them evenly and there are few for each.
 SPLIT_BELOW_ROWS_PER_THREAD = 4
-SPLIT_FROM_TOKENS = 4096
+# A thread is woken for at least so many numbers, tokens times width: some 30 microseconds forward, about twice what
+# handing work to it takes.
+LEAST_PER_THREAD = 16_384
 NO_MASK: Marks = np.empty(0, np.uint8)
 
 
@@ -25,6 +28,24 @@ class Pass(NamedTuple):
 
     outputs: Outputs
     carried: Floats
+
+
+def read_plain_batch(values: Tensor, channels: int) -> Batch | None:
+    """The arrays of values that pass the core's contract at a glance, without masks and on a regular grid, or None.
+
+    Where this is None `read_sequence` has the last word: what it says about wrong values, and what it makes of others.
+    """
+    if type(values) is not Tensor or values.dtype is not torch.float32 or not values.is_cpu or values.is_nested:
+        return None
+    if values.layout is not torch.strided or values.dim() != 3 or values.is_neg() or not values.is_contiguous():
+        return None
+    sequences, length, found = values.shape
+    if found != channels or sequences == 0 or length == 0:
+        return None
+    array: Floats = values.detach().numpy().reshape(-1)
+    if values_checked() and not all_finite(array):
+        return None
+    return Batch(array, NO_MASK, NO_MASK, False, sequences, length, None)
 
 
 def read_batch(sequence: Sequence) -> Batch:
@@ -46,13 +67,19 @@ def read_clock(time_delta: Tensor) -> Clock:
     return Clock(steps.contiguous().view(-1).numpy(), time_delta.double().contiguous().view(-1).numpy())
 
 
-def is_split(batch: Batch, threads: int, from_tokens: int) -> bool:
+def count_threads(batch: Batch, width: int, threads: int, least: int) -> int:
+    """How many of some threads a batch is worth, if one is for at least so many numbers."""
+    pieces = batch.sequences * count_tiles(batch.length, clocked=batch.clock is not None)
+    return max(1, min(threads, pieces, batch.sequences * batch.length * width // least))
+
+
+def is_split(batch: Batch, threads: int) -> bool:
     """Whether threads share the tiles of a batch rather than its sequences."""
     return (
         batch.clock is None
         and batch.sequences % threads != 0
         and batch.sequences < SPLIT_BELOW_ROWS_PER_THREAD * threads
-        and batch.length >= from_tokens
+        and count_tiles(batch.length, clocked=False) > 1
     )
 
 
@@ -69,7 +96,8 @@ def run_batch(batch: Batch, weights: ModelWeights, threads: int, *, keep: bool =
         descriptor=np.empty((sequences, banks, arrays.poles.shape[2], moments)),
         logits=np.empty((sequences, len(arrays.bias))),
     )
-    split = is_split(batch, threads, SPLIT_FROM_TOKENS)
+    threads = count_threads(batch, sizes.width, threads, LEAST_PER_THREAD)
+    split = is_split(batch, threads)
     tiles = count_tiles(batch.length, clocked=batch.clock is not None)
     kept = keep and tiles > 1  # a first tile begins with nothing
     carried = np.zeros((sequences * tiles if kept else 2, count_carried(sizes)), np.float32)

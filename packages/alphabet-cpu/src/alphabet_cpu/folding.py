@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from alphabet_core import Alphabet
 from alphabet_core.fused import Bank, Frame, fold_parts
-from numpy.typing import NDArray
 from torch import Tensor
 
 from alphabet_cpu.kernels.arithmetic import allocate
-from alphabet_cpu.kernels.fold_kernels import BankParameters, fold_at_base, fold_bwd
+from alphabet_cpu.kernels.fold_kernels import BankParameters, fold_at_base, fold_bwd, fold_if_at_base
 from alphabet_cpu.kernels.layout import Floats, count_packed, unpack
 from alphabet_cpu.weights import ModelWeights, arrange, pack, read_sizes, with_head
 
 BANK = len(BankParameters._fields)
+POLES = [BankParameters._fields.index(name) for name in ("raw_decay", "raw_frequency")]
 EMPTY: Floats = np.empty(0, np.float32)
 
 
@@ -51,15 +51,24 @@ class FoldingAtBase:
         around = () if synthesis is None else (synthesis.scale, synthesis.feedthrough)
         self._tensors = (model.project.weight, *banks[0], *banks[-1], *around)
         self._absent = [] if model.cascaded is not None else [*range(1 + len(banks[0]), len(self._tensors))]
-        self._parameters = _group([np.ascontiguousarray(tensor.detach().numpy()) for tensor in self._tensors])
+        arrays = [np.ascontiguousarray(tensor.detach().numpy()) for tensor in self._tensors]
+        self._parameters, self._shapes = _group(arrays), [array.shape for array in arrays]
+        self._poles = [arrays[1 + BANK * b + k] for b in range(len(banks)) for k in POLES]
         self._sizes = tuple(sizes := read_sizes(model.config))
         packed: Floats = allocate(count_packed(sizes))
         fold_at_base(self._parameters, self._sizes, packed)
         self.weights: ModelWeights = with_head(model, packed)
 
+    def repeat(self) -> bool:
+        """Fold parameters that may have changed where they lie; False if the frames are no longer at their base."""
+        arrays = self.weights.arrays
+        np.concatenate(self._poles, out=arrays.poles.reshape(-1))
+        at_base: bool = fold_if_at_base(self._parameters, self._sizes, arrays.packed)
+        return at_base
+
     def accumulate_gradients(self, gradient: Floats) -> None:
         """Add the parameters' gradients to `.grad`, given that of the packed weights."""
-        gradients = [np.empty(tensor.shape, np.float32) for tensor in self._tensors]
+        gradients = [np.empty(shape, np.float32) for shape in self._shapes]
         fold_bwd(self._parameters, self._sizes, gradient, _group(gradients))
         for index, (tensor, found) in enumerate(zip(self._tensors, gradients, strict=True)):
             if index not in self._absent:
@@ -83,9 +92,11 @@ def _group(arrays: list[Floats]) -> tuple[object, ...]:
     return arrays[0], tuple(banks[:BANK]), tuple(banks[BANK:]), *around
 
 
-def add_gradient(parameter: Tensor, gradient: NDArray[np.float32] | NDArray[np.float64]) -> None:
-    """Add to the `.grad` of a parameter that wants one, in the parameter's own strides as autograd does."""
+def add_gradient(parameter: Tensor, gradient: Floats) -> None:
+    """Add a new array to the `.grad` of a parameter that wants one, in the strides that autograd would give it."""
     if not parameter.requires_grad:
         return
-    tensor = torch.empty_like(parameter).copy_(torch.from_numpy(gradient))
+    tensor = torch.from_numpy(gradient)
+    if not parameter.is_contiguous():
+        tensor = torch.empty_like(parameter).copy_(tensor)
     parameter.grad = tensor if parameter.grad is None else parameter.grad + tensor

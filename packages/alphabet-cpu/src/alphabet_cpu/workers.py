@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 
 import torch
@@ -22,9 +22,10 @@ COMPILING = (
 )
 COMPILED = "alphabet-cpu: compiled, after {seconds:.0f} seconds"
 ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
+SILENT = nullcontext()
 
 Task = Callable[[], None]
-Job = tuple[Task, "SimpleQueue[BaseException | None]"]
+Job = tuple[Task, list[None], "SimpleQueue[BaseException | None]"]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
@@ -56,26 +57,47 @@ def one_torch_thread() -> Iterator[int]:
 
 
 def run_together(task: Task, threads: int) -> None:
-    """Call `task` on so many threads at once, the caller's among them; the calls claim their shares of the work."""
+    """Call `task` on up to so many threads at once, the caller's among them; the calls claim their shares of the work.
+
+    A thread that has not begun when the caller is done is not waited for: nothing is left for it.
+    """
+    if threads == 1:
+        task()
+        return
+    tickets: list[None] = [None] * (threads - 1)
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
+    jobs = _start_workers(threads - 1)
     for _ in range(threads - 1):
-        _start_workers(threads - 1).put((task, finished))
+        jobs.put((task, tickets, finished))
     errors: list[BaseException | None] = []
     try:
         task()
     finally:
-        errors += [finished.get() for _ in range(threads - 1)]
+        begun = threads - 1
+        while _take(tickets):
+            begun -= 1
+        errors += [finished.get() for _ in range(begun)]
     for error in errors:
         if error is not None:
             raise error
 
 
+def _take(tickets: list[None]) -> bool:
+    """Whether there was a ticket left, which only one thread gets."""
+    try:
+        tickets.pop()
+    except IndexError:
+        return False
+    return True
+
+
+def announce_compilation(compiled: object) -> AbstractContextManager[None]:
+    """A context that prints what is going on if the first run of something compiled takes as long as compiling does."""
+    return SILENT if compiled in _compiled else _announce(compiled)
+
+
 @contextmanager
-def announce_compilation(compiled: object) -> Iterator[None]:
-    """Print what is going on if the first run of something compiled takes as long as compiling does."""
-    if compiled in _compiled:
-        yield
-        return
+def _announce(compiled: object) -> Iterator[None]:
     started, said = time.monotonic(), threading.Event()
     timer = threading.Timer(ANNOUNCE_AFTER_SECONDS, _say_once, [said])
     timer.daemon = True
@@ -110,7 +132,9 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        task, finished = jobs.get()
+        task, tickets, finished = jobs.get()
+        if not _take(tickets):
+            continue
         try:
             task()
         except BaseException as error:

@@ -3,6 +3,7 @@
 from alphabet_core import AlphabetError
 from alphabet_core.fused import (
     FusedDispatch,
+    ModelWatch,
     call_fallback_reason,
     list_modules,
     list_tensors,
@@ -11,7 +12,6 @@ from alphabet_core.fused import (
 from torch import Tensor, nn
 
 from alphabet_triton.launching import Device
-from alphabet_triton.watching import ModelWatch
 
 MOST_OUTPUTS = 65_535
 
@@ -31,8 +31,7 @@ class TritonDispatch(FusedDispatch):
         """Why the reference runs every call of this model on this device, or None."""
         if self._watch is None or not self._watch.unchanged():
             self._lasting_reason = self._look_for_reason()
-            modules = list_modules(self.alphabet)
-            self._watch = ModelWatch(modules, list_tensors(modules))
+            self._watch = ModelWatch(self.alphabet)
         return self._lasting_reason
 
     def _look_for_reason(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import torch
 from alphabet_core import Alphabet, read_sequence, value_checks
-from alphabet_core.fused import Capture, FusedRuntime, GraphCapture, run_eagerly
+from alphabet_core.fused import Capture, FusedRuntime, GraphCapture, ModelWatch, run_eagerly
 from torch import Tensor
 
 from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
@@ -10,7 +10,6 @@ from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings, lasting
-from alphabet_triton.watching import ModelWatch
 from alphabet_triton.weights import Weights, copy_weights, list_weights, read_weights
 
 

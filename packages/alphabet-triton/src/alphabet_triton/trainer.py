@@ -13,6 +13,8 @@ from alphabet_core.fused import (
     Frame,
     FusedTrainer,
     GraphCapture,
+    ModelWatch,
+    SettingsMemo,
     run_eagerly,
 )
 from torch import Tensor
@@ -23,7 +25,6 @@ from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings
-from alphabet_triton.watching import ModelWatch, SettingsMemo
 
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW

@@ -1,12 +1,13 @@
 """Dispatch: the calls that a fused runtime covers; the reference runs the others, and the reason is given in words."""
 
 from abc import ABC, abstractmethod
+from itertools import chain
+from operator import attrgetter
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.head import AffineHead, EnergyHead
 from alphabet_core.lift import Lift
@@ -31,6 +32,7 @@ GLOBAL_HOOKS = (
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
+_read_gradient_hooks = attrgetter("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 class FusedDispatch(ABC):
@@ -55,13 +57,6 @@ class FusedDispatch(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_path(self.fallback_reason())}, {self.alphabet.config})"
-
-
-def require_alphabet(model: object) -> Alphabet:
-    """The model itself, after checking that it is an `Alphabet`."""
-    if not isinstance(model, Alphabet):
-        raise AlphabetError(f"model must be an Alphabet; got {type(model).__name__}")
-    return model
 
 
 def describe_path(reason: str | None) -> str:
@@ -125,7 +120,7 @@ def module_fallback_reason(model: Alphabet, device: str) -> str | None:
 
 def gradient_fallback_reason(parameters: list[nn.Parameter]) -> str | None:
     """Why fused kernels may not compute these parameters' gradients, or None."""
-    if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in parameters):
+    if any(chain.from_iterable(map(_read_gradient_hooks, parameters))):
         return "a gradient hook is registered on a parameter; the kernels would not call it"
     return None
 

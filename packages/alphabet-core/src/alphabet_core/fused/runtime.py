@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from alphabet_core.frame import Frame
-from alphabet_core.fused.dispatch import FusedDispatch, gradient_fallback_reason, require_alphabet
-from alphabet_core.model import Alphabet
+from alphabet_core.fused.dispatch import FusedDispatch, gradient_fallback_reason
+from alphabet_core.model import Alphabet, require_alphabet
 from alphabet_core.training import RECIPES, Recipe, TrainingStep
 
 
@@ -19,7 +19,12 @@ class FusedRuntime(FusedDispatch):
     """
 
     def __init__(self, model: Alphabet) -> None:
-        self.model = self.alphabet = require_alphabet(model)
+        self.alphabet = require_alphabet(model)
+
+    @property
+    def model(self) -> Alphabet:
+        """The model, which may be changed but not exchanged."""
+        return self.alphabet
 
     @torch.no_grad()
     def __call__(

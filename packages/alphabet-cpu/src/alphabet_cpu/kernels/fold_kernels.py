@@ -104,6 +104,18 @@ def fold_at_base(parameters, sizes, packed):
 
 
 @array_kernel
+def fold_if_at_base(parameters, sizes, packed):
+    """The same if all tangents are zero; whether they are."""
+    _, direct, cascaded, _, _ = parameters
+    for bank in (direct, cascaded):
+        for x in BankParameters(*bank).tangent.flat:
+            if x != 0.0:
+                return False
+    fold_at_base(parameters, sizes, packed)
+    return True
+
+
+@array_kernel
 def fold_bank_bwd(bank, sizes, d_weights, d_frame, d_norm, d_bank):
     """Write the gradients of a bank's parameters, given its weights'.
 

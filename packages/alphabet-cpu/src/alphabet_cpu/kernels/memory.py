@@ -87,3 +87,12 @@ def same_floats(table, kept):
             differing |= found[j] ^ wanted[at + j]
         at += found.size
     return differing == 0
+
+
+@array_kernel
+def all_finite(values):
+    """Whether a flat float32 array has no NaN and no infinity, whose exponents are all ones."""
+    bits, found = values.view(np.uint32), np.uint32(0)
+    for i in range(bits.size):
+        found |= np.uint32((bits[i] & np.uint32(0x7F800000)) == np.uint32(0x7F800000))
+    return found == 0
