@@ -39,7 +39,7 @@ class ModelWatch:
             and len(entries) == len(self._entries)
             and all(map(is_, entries, self._entries))
             and list(map(Tensor.data_ptr, self.tensors)) == self._places
-            and all(map(is_, map(type, self._modules), self._types))
+            and list(map(type, self._modules)) == self._types
         )
 
     def versions(self) -> list[int]:

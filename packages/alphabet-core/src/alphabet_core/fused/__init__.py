@@ -34,6 +34,7 @@ from alphabet_core.head import EnergyHead
 from alphabet_core.model import Bank
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
+from alphabet_core.sequence import values_must_be_checked
 from alphabet_core.streaming import NO_CLOCK, count_tokens, identify_model, require_same_model
 
 __all__ = [
@@ -82,5 +83,6 @@ __all__ = [
     "restore",
     "run_eagerly",
     "structure_fallback_reason",
+    "values_must_be_checked",
     "warm_up",
 ]
