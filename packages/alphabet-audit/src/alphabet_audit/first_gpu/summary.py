@@ -34,7 +34,8 @@ def _describe(outcomes: Sequence[Outcome], stages: Sequence[Stage]) -> list[str]
     counts = {
         name: sum(outcome.status == name for outcome in outcomes) for name in (PASSED, FAILED, NOT_RUN, INTERRUPTED)
     }
-    lines = ["# First run on a GPU", "", ", ".join(f"{count} {name}" for name, count in counts.items() if count), ""]
+    title = "First run on a GPU" if any(stage.needs_gpu for stage in stages) else "Executed PTX in place of a GPU"
+    lines = [f"# {title}", "", ", ".join(f"{count} {name}" for name, count in counts.items() if count), ""]
     lines += ["| stage | shows | outcome | seconds | why |", "|---|---|---|---|---|"]
     lines += [
         f"| {outcome.stage} | {stage.shows} | {outcome.status} | {outcome.seconds:.0f} | {outcome.reason} |"
