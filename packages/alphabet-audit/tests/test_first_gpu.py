@@ -187,7 +187,9 @@ def test_what_was_executed_without_a_gpu_is_not_taken_for_a_native_run(tmp_path)
     assert {stage.name for stage in native if stage.needs_gpu}.isdisjoint(stage.name for stage in executed)
     for stages, title in ((native, "First run on a GPU"), (executed, "Executed PTX in place of a GPU")):
         outcomes = [Outcome(each.name, "passed", "", 1.0) for each in stages]
-        assert write_summary(outcomes, stages, tmp_path).startswith(f"# {title}\n")
+        text = write_summary(outcomes, stages, tmp_path)
+        assert text.startswith(f"# {title}\n")
+        assert ("of a GPU this shows nothing" in text) == (stages is executed)
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ class Inputs:
 
 
 def recording_key(values: object, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...] | None:
-    """The key of a call's recording: all of the values that a check of their structure sees, and whether there are masks.
+    """The key of a call's recording: all that a check of the values' structure looks at, and whether there are masks.
 
     None for values that cannot have a recording, which `read_sequence` refuses in words.
     """

@@ -79,8 +79,8 @@ def find_gpu() -> str | None:
         return f"torch {torch.__version__} was built without CUDA"
     if shutil.which("nvidia-smi"):
         return (
-            f"torch {torch.__version__} finds no CUDA device, though nvidia-smi is installed: the driver may be too old "
-            f"for CUDA {torch.version.cuda}"
+            f"torch {torch.__version__} finds no CUDA device, though nvidia-smi is installed: the driver may be too "
+            f"old for CUDA {torch.version.cuda}"
         )
     return f"torch {torch.__version__} finds no CUDA device"
 

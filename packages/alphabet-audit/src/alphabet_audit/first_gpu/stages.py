@@ -12,7 +12,7 @@ import importlib.metadata, json, platform, subprocess, sys
 import torch
 def git(*words):
     try:
-        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.rstrip()
     except (OSError, subprocess.CalledProcessError) as error:
         return str(error)
 found = {"python": sys.version, "platform": platform.platform(), "torch": torch.__version__, "cuda": torch.version.cuda}
