@@ -70,6 +70,20 @@ def test_what_cannot_have_a_recording_is_refused_in_words(what):
     assert len(launches) == launched
 
 
+def test_a_model_that_moved_away_from_its_optimizers_state_is_refused_with_what_to_do():
+    trainer = TritonTrainer(make_model(), device=RecordingDevice(), capture=run_eagerly)
+    values, targets = make_batch(2, 20, 2)[0], torch.tensor([1, 0])
+    trainer.step(values, targets)
+    trainer._device.unavailable_reason = lambda home: f"the model is on {home}"
+    trainer.model.project.weight.data = trainer.model.project.weight.data.clone()  # moved, as far as a CPU can
+    for state in trainer.optimizer.state.values():
+        state.update({name: tensor.to("meta") for name, tensor in state.items()})
+    before = [parameter.detach().clone() for parameter in trainer.parameters]
+    with pytest.raises(AlphabetError, match=r"^the model is on cpu but the optimizer's state on meta, where .*: take"):
+        trainer.step(values, targets)
+    assert all(map(torch.equal, trainer.parameters, before))
+
+
 def test_targets_that_ask_for_gradients_are_copied_without_them():
     trainer = TritonTrainer(make_model(), loss="mse", device=RecordingDevice(), capture=run_eagerly)
     values, targets = make_batch(2, 20, 2)[0], torch.zeros(2, 5, requires_grad=True)

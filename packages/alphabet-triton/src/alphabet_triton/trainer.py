@@ -18,7 +18,7 @@ from alphabet_core.fused import (
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
+from alphabet_triton.dispatch import TritonDispatch, refuse_state_elsewhere, refuse_wrapper
 from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
@@ -141,6 +141,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             or self._lasting_fallback_reason() is not None
             or not self._prepare_adamw(settings, list(map(_read_trained, self.parameters)))
         ):
+            refuse_state_elsewhere(self.optimizer)
             super().update()
             self._adamw = None  # its step counts do not include this step
             return
