@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from alphabet_audit.first_gpu.campaign import exit_code, run_campaign
-from alphabet_audit.first_gpu.running import load
+from alphabet_audit.first_gpu.running import Outcome, load
 from alphabet_audit.first_gpu.stages import GPU_TESTS, KERNEL_TIMES, Stage, list_stages
 from alphabet_audit.first_gpu.summary import write_summary
 
@@ -179,7 +179,17 @@ def test_the_stages_fit_into_an_hour_and_name_what_is_there(tmp_path):
     assert (ROOT / GPU_TESTS).is_dir()
     assert (ROOT / KERNEL_TIMES).is_file()
     assert [stage.name for stage in stages if not stage.needs_gpu] == ["environment"]
-    assert [stage.needs_gpu for stage in list_stages(tmp_path, on_ptx=True)] == [False, False]
+
+
+def test_what_was_executed_without_a_gpu_is_not_taken_for_a_native_run(tmp_path):
+    native, executed = list_stages(tmp_path), list_stages(tmp_path, on_ptx=True)
+    assert [stage.needs_gpu for stage in executed] == [False, False]
+    assert {stage.name for stage in native if stage.needs_gpu}.isdisjoint(stage.name for stage in executed)
+    for stages, title in ((native, "First run on a GPU"), (executed, "Executed PTX in place of a GPU")):
+        outcomes = [Outcome(each.name, "passed", "", 1.0) for each in stages]
+        text = write_summary(outcomes, stages, tmp_path)
+        assert text.startswith(f"# {title}\n")
+        assert ("of a GPU this shows nothing" in text) == (stages is executed)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pytest
 import torch
 from alphabet_core import RECIPES, AlphabetError, Recipe, TrainingStep, fit, freeze, state_bound
 from alphabet_testing.models import build_model
+from alphabet_testing.wrappers import WRAPPERS, wrap
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -86,6 +87,18 @@ def test_any_model_trains_with_or_without_constraints():
     model = Mean().double()
     losses = fit(TrainingStep(model, RECIPES["C"]), values, targets, epochs=30, seed=0)
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_wrapped_model_is_constrained_like_the_model_itself(wrapper):
+    plain, inside = build_model(), build_model()
+    values, targets = torch.randn(4, 20, 2, dtype=torch.float64), torch.arange(4) % 3
+    TrainingStep(plain)(values, targets)
+    with wrap(wrapper, inside) as model:
+        TrainingStep(model)(values, targets)
+    for wanted, found in zip(plain.state_dict().values(), inside.state_dict().values(), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    assert not any(bank.frame.tangent.any() for bank in inside.banks())
 
 
 def test_fit_is_reproducible_and_reports_every_epoch():

@@ -109,15 +109,6 @@ def call_double(double, values):
 
 
 @pytest.mark.parametrize("what", ["runtime", "trainer"])
-def test_values_on_another_device_are_refused(what):
-    double, (values, _) = make_double(what, make_model()), make_batch(2, 20, 2)
-    call_double(double, values)
-    for _ in range(2):
-        with pytest.raises(AlphabetError, match=r"values is on meta but the model is on cpu: move one with"):
-            call_double(double, values.to("meta"))
-
-
-@pytest.mark.parametrize("what", ["runtime", "trainer"])
 def test_a_model_that_moved_after_it_was_recorded_is_recorded_anew_or_refused(what):
     model, (values, _) = make_model(), make_batch(2, 20, 2)
     double = make_double(what, model)
@@ -152,18 +143,13 @@ def test_a_model_made_in_inference_mode_is_not_fused():
         assert torch.isfinite(runtime(values)).all()
 
 
-@pytest.mark.parametrize("kind", [TritonRuntime, TritonTrainer])
-def test_a_wrapped_model_is_refused(kind):
-    with pytest.raises(AlphabetError, match=r"model is a DataParallel, .*: pass model\.module to TritonRuntime"):
-        kind(torch.nn.DataParallel(make_model()))
+def test_capture_fails_with_what_to_do(monkeypatch):
+    def fail():
+        raise RuntimeError("CUDA error: out of memory.\nFor debugging consider this.\nAnd that.")
 
-
-def test_capture_fails_with_what_to_do():
-    def run():
-        raise RuntimeError("as a launch would on a GPU; without one nothing comes so far")
-
-    with pytest.raises(AlphabetError, match=r"could not be captured: .*capture=run_eagerly"):
-        GraphCapture()(run, [])
+    monkeypatch.setattr(torch.cuda, "Stream", fail)
+    with pytest.raises(AlphabetError, match=r"could not be captured: CUDA error: out of memory\. Pass capture=run_eag"):
+        GraphCapture()(lambda: None, [])
 
 
 @pytest.mark.parametrize("width", [16, 24, 64, 128, 200])

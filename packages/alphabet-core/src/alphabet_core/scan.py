@@ -120,8 +120,11 @@ def _chunked_static(transition: Tensor, drive: Tensor) -> Tensor:
     levels = EXPORT_LEVELS if exporting else math.ceil(math.log2(chunks))
     ends = _doubling(exact[chunk], local[:, :, -1], levels)  # (B, chunks, 2M)
     carry = F.pad(ends, (0, 0, 1, 0))[:, :chunks]  # the end of the chunk before
-    states = (local + multiply(powers[1:], carry.unsqueeze(2))).flatten(1, 2)
-    return states[:, torch.arange(length, device=states.device)] if exporting else states[:, :length]
+    states = local + multiply(powers[1:], carry.unsqueeze(2))  # (B, chunks, chunk, 2M)
+    if exporting:  # read by index: to flatten a symbolic number of chunks, torch asks how its size divides
+        token = torch.arange(length, device=states.device)
+        return states[:, token // chunk, token % chunk]
+    return states.flatten(1, 2)[:, :length]
 
 
 def _split_chunks(drive: Tensor) -> Tensor:

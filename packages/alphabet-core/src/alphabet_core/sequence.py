@@ -112,6 +112,11 @@ def values_checked() -> bool:
     return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
+def values_must_be_checked() -> bool:
+    """Whether somebody switched the checks of values on: here even a fused runtime makes them, which waits."""
+    return _checks_wanted.get() is True
+
+
 def _check_structure(
     values: Tensor,
     channels: int,

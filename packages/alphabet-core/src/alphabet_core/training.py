@@ -80,7 +80,8 @@ class TrainingStep:
         self.optimizer = torch.optim.AdamW(
             self.parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
         )
-        self._constrain: Callable[[], None] | None = getattr(model, "constrain", None)
+        wrapped = isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel)
+        self._constrain: Callable[[], None] | None = getattr(model.module if wrapped else model, "constrain", None)
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ from alphabet_core.fused import (
     model_fallback_reason,
 )
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from alphabet_triton.launching import Device
 
@@ -52,6 +53,18 @@ def memory_fallback_reason(tensors: list[Tensor]) -> str | None:
         if tensor.is_inference():
             return "the model was made inside torch.inference_mode(), where changes of its parameters are not counted"
     return None
+
+
+def refuse_state_elsewhere(optimizer: Optimizer) -> None:
+    """Raise if a model moved after steps that left the optimizer's state on the device where it was."""
+    for parameter, state in optimizer.state.items():
+        average = state.get("exp_avg")
+        if average is not None and average.device != parameter.device:
+            raise AlphabetError(
+                f"the model is on {parameter.device} but the optimizer's state on {average.device}, where earlier "
+                "steps left it: take it along with trainer.optimizer.load_state_dict(trainer.optimizer.state_dict()), "
+                "or make a new trainer"
+            )
 
 
 def refuse_wrapper(model: object) -> None:

@@ -40,7 +40,7 @@ class FusedAdamW:
         self._views = [{"exp_avg": average, "exp_avg_sq": square, "step": step} for average, square, step in rows]
         self._numbers: tuple[float, ...] = ()
         self._steps_agree: bool | None = None
-        self._shared: list[int] | None = None
+        self._shared: list[object] | None = None
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -67,7 +67,8 @@ class FusedAdamW:
 
     def _shares_state(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the optimizer's state is as it was when it was read in: the same parameters, and these views."""
-        return _list_identities(optimizer) == self._shared
+        held, shared = _list_state(optimizer), self._shared
+        return shared is not None and len(held) == len(shared) and all(map(is_, held, shared))
 
     def _read_state(self, optimizer: torch.optim.Optimizer) -> None:
         """Copy the optimizer's state into the views, which it holds from now on."""
@@ -79,7 +80,7 @@ class FusedAdamW:
                     view.zero_() if found is None else view.copy_(found)
                     state[name] = view
                     self._steps_agree = None
-        self._shared = _list_identities(optimizer)
+        self._shared = _list_state(optimizer)
 
     @torch.no_grad()
     def run(self) -> None:
@@ -121,7 +122,7 @@ class FusedAdamW:
         return [part.view(p.shape) for part, p in zip(parts, self.parameters, strict=True)]
 
 
-def _list_identities(optimizer: torch.optim.Optimizer) -> list[int]:
-    """The identities of the parameters that an optimizer has states of, and of everything in these states."""
+def _list_state(optimizer: torch.optim.Optimizer) -> list[object]:
+    """The parameters that an optimizer has states of, and everything in these states."""
     states = optimizer.state
-    return list(map(id, chain(states, chain.from_iterable(map(dict.values, states.values())))))
+    return [*states, *chain.from_iterable(map(dict.values, states.values()))]

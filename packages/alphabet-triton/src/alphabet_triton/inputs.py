@@ -1,10 +1,12 @@
 """The tensors that a recording reads: values and masks of one shape, in memory that does not move."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import torch
-from alphabet_core import Sequence
+from alphabet_core import Sequence, value_checks
+from alphabet_core.fused import values_must_be_checked
 from torch import Tensor
 
 
@@ -36,6 +38,19 @@ class Inputs:
             if mine is not None and other is not None:
                 mine.copy_(other)
 
+    def copy_call(
+        self, values: Tensor, observed: Tensor | None, valid: Tensor | None, *, read: Callable[[], Sequence]
+    ) -> None:
+        """Overwrite these inputs with those of a call of the same key, which `read` reads and checks.
+
+        The key holds whatever a check of structure looks at, so without masks values are copied as they are.
+        """
+        if observed is valid is None and not values_must_be_checked():
+            self.values.copy_(values)
+        else:
+            with value_checks(None):
+                self.copy_sequence(read())
+
     def copy_sequence(self, sequence: Sequence) -> None:
         """Overwrite these inputs with a sequence of the same key."""
         self.values.copy_(sequence.values)
@@ -44,9 +59,14 @@ class Inputs:
                 mine.fill_(1) if mask is None else mine.copy_(mask)
 
 
-def recording_key(values: Tensor, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...]:
-    """The key of a call's recording: shape, whether there are masks, and device."""
-    return (*values.shape, observed is not None or valid is not None, values.device)
+def recording_key(values: object, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...] | None:
+    """The key of a call's recording: all that a check of the values' structure looks at, and whether there are masks.
+
+    None for values that cannot have a recording, which `read_sequence` refuses in words.
+    """
+    if not isinstance(values, Tensor) or values.is_nested:
+        return None
+    return values.shape, values.dtype, values.device, values.layout, observed is not None or valid is not None
 
 
 def read_masks(sequence: Sequence) -> tuple[Tensor | None, Tensor | None]:

@@ -132,7 +132,7 @@ def on(device: Device) -> Iterator[None]:
 
 def device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     """A context in which a tensor's CUDA device is torch's current one: Triton launches and graphs record there."""
-    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+    return torch.cuda.device(tensor.get_device()) if tensor.is_cuda else nullcontext()
 
 
 def run(launch: Launch) -> None:

@@ -1,7 +1,7 @@
 """TritonRuntime: a model's logits by the fused kernels where they apply, and by the reference elsewhere."""
 
 import torch
-from alphabet_core import Alphabet, read_sequence, value_checks
+from alphabet_core import Alphabet, Sequence, read_sequence
 from alphabet_core.fused import Capture, FusedRuntime, GraphCapture, ModelWatch, run_eagerly
 from torch import Tensor
 
@@ -61,17 +61,17 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         home = weights.project
         if self._capture is None and home.is_cuda:
             refuse_inside_capture(type(self).__name__)
+
+        def read() -> Sequence:
+            return read_sequence(values, channels=self._channels, like=home, observed=observed, valid=valid)
+
         with device_of(home):
-            key = recording_key(values, observed, valid) if isinstance(values, Tensor) else None
+            key = recording_key(values, observed, valid)
             recording = self._recordings.find(key)
             if recording is None:
-                sequence = read_sequence(values, channels=self._channels, like=home, observed=observed, valid=valid)
-                recording = self._recordings.add(key, self._record(Inputs.read(sequence), weights))
+                recording = self._recordings.add(key, self._record(Inputs.read(read()), weights))
             else:
-                with value_checks(None):
-                    recording.inputs.copy_sequence(
-                        read_sequence(values, channels=self._channels, like=home, observed=observed, valid=valid)
-                    )
+                recording.inputs.copy_call(values, observed, valid, read=read)
             recording.replay()
             return recording.result.clone()
 

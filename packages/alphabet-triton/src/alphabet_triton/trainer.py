@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
-from alphabet_core import RECIPES, Alphabet, Recipe, Sequence, TrainingStep, read_sequence, value_checks
+from alphabet_core import RECIPES, Alphabet, AlphabetError, Recipe, Sequence, TrainingStep, read_sequence, value_checks
 from alphabet_core.fused import (
     AdamWSettings,
     Capture,
@@ -20,7 +20,7 @@ from alphabet_core.fused import (
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from alphabet_triton.dispatch import TritonDispatch, refuse_wrapper
+from alphabet_triton.dispatch import TritonDispatch, refuse_state_elsewhere, refuse_wrapper
 from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
@@ -96,8 +96,9 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             refuse_inside_capture(type(self).__name__)
         settings = self._settings.read(self.optimizer)
         # A step that needs torch's own optimizer, or that leaves out some parameters, is not recorded.
-        fused = self.fallback_reason(values, time_delta) is None and self._all_train(values)
-        if fused and settings is not None and self._prepare_adamw(settings):
+        fused = self.fallback_reason(values, time_delta) is None and not getattr(values, "requires_grad", False)
+        trained = list(map(_read_trained, self.parameters))
+        if fused and all(trained) and settings is not None and self._prepare_adamw(settings, trained):
             with device_of(self.parameters[0]):
                 loss = self._replay(values, targets, observed, valid)
         else:
@@ -139,8 +140,9 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             settings is None
             or not whole
             or self._lasting_fallback_reason() is not None
-            or not self._prepare_adamw(settings)
+            or not self._prepare_adamw(settings, list(map(_read_trained, self.parameters)))
         ):
+            refuse_state_elsewhere(self.optimizer)
             super().update()
             self._adamw = None  # its step counts do not include this step
             return
@@ -164,16 +166,18 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _replay(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         """The loss of a step done by the recording of its shape, which the first call makes."""
-        key = (*recording_key(values, observed, valid), targets.shape, targets.dtype)
+
+        def read() -> Sequence:
+            return self._read(values, targets, observed, valid)
+
+        key = recording_key(values, observed, valid), recording_key(targets, None, None)
         recording = self._recordings.find(key)
         if recording is None:
-            given = Inputs.read(self._read(values, targets, observed, valid))
-            recording = self._recordings.add(key, self._record(given, targets))
+            recording = self._recordings.add(key, self._record(Inputs.read(read()), targets.detach()))
         else:
-            with value_checks(None):
-                recording.inputs.copy_sequence(self._read(values, targets, observed, valid))
+            recording.inputs.copy_call(values, observed, valid, read=read)
             assert recording.targets is not None
-            recording.targets.copy_(targets)
+            recording.targets.copy_(targets.detach() if targets.requires_grad else targets)
         recording.replay()
         assert self._adamw is not None
         self._adamw.expose_gradients()
@@ -184,6 +188,10 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         config = self.alphabet.config
         like = self.parameters[0]
         sequence = read_sequence(values, channels=config.channels, like=like, observed=observed, valid=valid)
+        if isinstance(targets, Tensor) and targets.device != like.device:
+            raise AlphabetError(
+                f"targets is on {targets.device} but the model is on {like.device}: move one with .to(device)"
+            )
         self.check_targets(targets, values.shape[0], config.outputs)
         return sequence
 
@@ -223,10 +231,12 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         unchanged = all(getattr(type(self), name) is getattr(TritonTrainer, name) for name in OVERRIDABLE)
         return whole and unchanged and covers_step(self.alphabet, self.loss, targets, self._adamw)
 
-    def _prepare_adamw(self, settings: AdamWSettings) -> bool:
-        """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory."""
+    def _prepare_adamw(self, settings: AdamWSettings, trained: list[bool]) -> bool:
+        """Whether the fused AdamW can do the next step; recordings are dropped if a parameter moved in memory.
+
+        trained: which parameters ask for gradients
+        """
         watch = self._watched()
-        trained = list(map(_read_trained, self.parameters))
         if self._adamw is None or watch is not self._recorded or trained != self._trained:
             from alphabet_triton.fused_adamw import FusedAdamW  # which imports triton
 
@@ -256,10 +266,6 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """The watch over the model, which dispatch renews whenever something is not where it was."""
         assert self._watch is not None
         return self._watch
-
-    def _all_train(self, values: Tensor) -> bool:
-        """Whether all parameters ask for gradients, and the values do not."""
-        return all(map(_read_trained, self.parameters)) and not values.requires_grad
 
     @contextmanager
     def _launching(self) -> Iterator[None]:

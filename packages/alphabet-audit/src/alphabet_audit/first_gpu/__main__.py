@@ -8,6 +8,7 @@ from alphabet_audit.first_gpu.campaign import exit_code, find_gpu, run_campaign,
 from alphabet_audit.first_gpu.stages import GPU_TESTS, list_stages
 
 OUT = Path("audit-runs") / "first-gpu"
+OUT_ON_PTX = Path("audit-runs") / "first-gpu-on-ptx"
 
 
 def main() -> None:
@@ -15,13 +16,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="first-gpu", description="What is run once on a GPU; the same command goes on."
     )
-    parser.add_argument("out", type=Path, nargs="?", default=OUT, help=f"folder for all that the run leaves; {OUT}")
+    parser.add_argument("out", type=Path, nargs="?", help=f"folder for all that the run leaves; {OUT} or {OUT_ON_PTX}")
     parser.add_argument("--on-ptx", action="store_true", help="the suite on executed PTX, small, where there is no GPU")
     parser.add_argument(
         "--again", action="append", default=[], metavar="STAGE", help="repeat a stage that has an outcome"
     )
     options = parser.parse_args()
-    root, out = Path.cwd(), options.out.resolve()
+    root, out = Path.cwd(), (options.out or (OUT_ON_PTX if options.on_ptx else OUT)).resolve()
     if not (root / GPU_TESTS).is_dir():
         parser.error(f"run it in the root of a checkout: {root} has no {GPU_TESTS}")
     stages = list_stages(out, on_ptx=options.on_ptx)
@@ -32,7 +33,9 @@ def main() -> None:
         )
     no_gpu = find_gpu()
     print(f"{len(stages)} stages, at most {sum(stage.limit for stage in stages):.0f} minutes; everything goes to {out}")
-    print("Ctrl-C stops it; the same command goes on." + (f" {no_gpu}." if no_gpu else ""))
+    print("Ctrl-C stops it; the same command goes on.")
+    if no_gpu is not None and any(stage.needs_gpu for stage in stages):
+        print(f"Stages that need a GPU are not run: {no_gpu}.")
     clear = "\r\033[K" if sys.stderr.isatty() else ""
 
     def show(text: str) -> None:

@@ -1,5 +1,6 @@
 """All stages, one after another: a failure is kept and the next one runs; the same command goes on after a stop."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -74,7 +75,14 @@ def find_gpu() -> str | None:
         return f"torch cannot be imported: {error}"
     if torch.cuda.is_available():
         return None
-    return "no GPU: torch finds no CUDA device"
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} was built without CUDA"
+    if shutil.which("nvidia-smi"):
+        return (
+            f"torch {torch.__version__} finds no CUDA device, though nvidia-smi is installed: the driver may be too "
+            f"old for CUDA {torch.version.cuda}"
+        )
+    return f"torch {torch.__version__} finds no CUDA device"
 
 
 def terminal_progress(text: str) -> None:

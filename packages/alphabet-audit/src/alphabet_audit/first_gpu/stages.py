@@ -8,8 +8,13 @@ from pathlib import Path
 GPU_TESTS = "packages/alphabet-triton/tests/gpu"
 KERNEL_TIMES = "packages/alphabet-triton/bench/kernel_times.py"
 DESCRIBE = """
-import json, platform, sys
+import importlib.metadata, json, platform, subprocess, sys
 import torch
+def git(*words):
+    try:
+        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.rstrip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        return str(error)
 found = {"python": sys.version, "platform": platform.platform(), "torch": torch.__version__, "cuda": torch.version.cuda}
 found["devices"] = [str(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
 try:
@@ -17,6 +22,8 @@ try:
     found["triton"] = triton.__version__
 except ImportError as error:
     found["triton"] = str(error)
+found["commit"], found["changed files"] = git("rev-parse", "HEAD"), git("status", "--porcelain").splitlines()
+found["installed"] = sorted(f"{each.name} {each.version}" for each in importlib.metadata.distributions())
 print(json.dumps(found, indent=1))
 """
 
@@ -36,10 +43,11 @@ class Stage:
 
 def list_stages(out: Path, *, on_ptx: bool = False) -> list[Stage]:
     """The stages of a run that writes to a folder; `on_ptx`, only the suite, on executed PTX and small models."""
-    about = Stage("environment", "Python, torch, Triton, device", 1, python("-c", DESCRIBE), needs_gpu=False)
+    about = Stage("environment", "Python, torch, Triton, device, commit", 1, python("-c", DESCRIBE), needs_gpu=False)
     if on_ptx:
-        shows = "the suite on executed PTX, small models"
-        return [about, Stage("suite", shows, 30, suite(out, "suite"), kept(out, "suite", "ptx"), needs_gpu=False)]
+        # Of a name of its own: who runs this first and then the suite natively must not find the suite done.
+        name, shows = "suite-on-ptx", "the suite on executed PTX, small models"
+        return [about, Stage(name, shows, 30, suite(out, name), kept(out, name, "ptx"), needs_gpu=False)]
     uncached = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     watched = {**uncached, "ALPHABET_GPU_SMALL": "1"}
     launches = ("-m", "not captures")  # a graph is captured with torch's caching allocator only

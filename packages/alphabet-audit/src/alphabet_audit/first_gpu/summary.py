@@ -34,7 +34,9 @@ def _describe(outcomes: Sequence[Outcome], stages: Sequence[Stage]) -> list[str]
     counts = {
         name: sum(outcome.status == name for outcome in outcomes) for name in (PASSED, FAILED, NOT_RUN, INTERRUPTED)
     }
-    lines = ["# First run on a GPU", "", ", ".join(f"{count} {name}" for name, count in counts.items() if count), ""]
+    native = any(stage.needs_gpu for stage in stages)
+    title = "First run on a GPU" if native else "Executed PTX in place of a GPU"
+    lines = [f"# {title}", "", ", ".join(f"{count} {name}" for name, count in counts.items() if count), ""]
     lines += ["| stage | shows | outcome | seconds | why |", "|---|---|---|---|---|"]
     lines += [
         f"| {outcome.stage} | {stage.shows} | {outcome.status} | {outcome.seconds:.0f} | {outcome.reason} |"
@@ -42,6 +44,8 @@ def _describe(outcomes: Sequence[Outcome], stages: Sequence[Stage]) -> list[str]
     ]
     if counts[NOT_RUN]:
         lines += ["", "What was not run has shown nothing."]
+    if stages and not native:
+        lines += ["", "Executed PTX was compared with executed PTX: the suite runs, and of a GPU this shows nothing."]
     return lines
 
 

@@ -36,7 +36,7 @@ from alphabet_core.head import EnergyHead
 from alphabet_core.model import Bank, require_alphabet
 from alphabet_core.norm import EPSILON as NORM_EPSILON
 from alphabet_core.poles import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
-from alphabet_core.sequence import check_lengths, values_checked
+from alphabet_core.sequence import check_lengths, values_checked, values_must_be_checked
 from alphabet_core.streaming import NO_CLOCK, count_tokens, identify_model, require_same_model
 from alphabet_core.training import LOSSES
 
@@ -92,5 +92,6 @@ __all__ = [
     "run_eagerly",
     "structure_fallback_reason",
     "values_checked",
+    "values_must_be_checked",
     "warm_up",
 ]

@@ -52,8 +52,9 @@ class GraphCapture:
             with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
                 run()
         except RuntimeError as error:
+            what = str(error).partition("\n")[0].rstrip(".")  # CUDA's errors go on with advice for debugging
             raise AlphabetError(
-                f"a CUDA graph could not be captured: {error}. Pass capture=run_eagerly (alphabet_core.fused), which "
+                f"a CUDA graph could not be captured: {what}. Pass capture=run_eagerly (alphabet_core.fused), which "
                 "needs none"
             ) from error
         self._graphs.add(graph)
