@@ -15,8 +15,8 @@ from alphabet_cpu.compiling import array_kernel, kernel
 
 # Kernels with loops over tokens. In products_bwd the partners of three lags on both sides need more than 16 registers.
 EXPECTED = {
-    "accumulate_outer", "activate_bwd", "convolve", "convolve_bwd", "feedthrough_bwd", "lift", "multiply_rows", "project",
-    "project_bwd", "scan", "scan_bwd", "synthesize",
+    "accumulate_outer", "activate_bwd", "convolve", "convolve_bwd", "feedthrough_bwd", "lift", "multiply_rows",
+    "project", "project_bwd", "scan", "scan_bwd", "synthesize",
 }  # fmt: skip
 AVX2 = {"NUMBA_CPU_NAME": "znver3", "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+popcnt,+sse3,+sse4.2"}
 SCRIPT = """
@@ -100,6 +100,6 @@ def test_only_kernels_that_count_references_may_return_arrays():
         return array[:2], array[2:]
 
     # A lone array numba refuses by itself.
-    with pytest.raises(TypeError, match="split returns .*make it an array_kernel"):
+    with pytest.raises(TypeError, match=r"split returns .*make it an array_kernel"):
         kernel(split)(np.ones(4))
     assert [each.size for each in array_kernel(halve)(np.ones(4))] == [2, 2]

@@ -70,7 +70,7 @@ class Block(NamedTuple):
 def for_range_as_written(builder: Any, count: Any) -> Iterator[Any]:
     """`cgutils.for_range`, which LLVM is told not to unroll.
 
-    For some processors it would take two steps at once and load factors early, so that sums no longer fit the registers.
+    For some processors it would take two steps at once and load factors early, and sums would leave the registers.
     """
     with cgutils.for_range(builder, count) as loop:
         yield loop
