@@ -47,7 +47,7 @@ FOLD = {16: Blocks({"BD": 16, "BM": 4}, warps=1), 32: Blocks({"BD": 32, "BM": 4}
 FOLD_BWD = Blocks({"BD": 32, "BM": 16, "BR": 16, "BC": 32}, warps=8)
 CONSTRAINT = Blocks({"BR": 16, "BC": 32}, warps=8)
 ADAMW = Blocks({"BN": 1024}, warps=4)
-TOTALS = Blocks({"BP": 16, "BN": 64}, warps=4)
+TOTALS = Blocks({"BP": 16, "BN": 64}, warps=8)
 OUTER_BWD = Blocks({"BT": 32, "BL": 32, "BR": 32}, warps=4)
 # Keys are the most modes that a program holds. Three or more share programs of eight: no number of warps compiled
 # programs of four without a spill on every architecture.
@@ -75,13 +75,13 @@ def head_blocks(features: int) -> Blocks:
     return Blocks({"BT": chunk, "BM": 16, "BC": 16, "BN": 32, "BK": 8, "BJ": 128}, warps=4)
 
 
-def head_bwd_blocks(modes: int, outputs: int) -> Blocks:
-    """Blocks of the head's backward: the poles of both banks, and as many outputs as fit beside them."""
-    poles = min(round_up(2 * modes), 128)
+def head_bwd_blocks(modes: int, outputs: int, most: int = 128) -> Blocks:
+    """Blocks of the head's backward: at most so many poles of both banks, and as many outputs as fit beside them."""
+    poles = min(round_up(2 * modes), most)
     return Blocks({"BN": poles, "BK": min(round_up(outputs), max(1, 128 // poles))}, warps=1)
 
 
 def loss_blocks(modes: int, outputs: int) -> Blocks:
-    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss itself."""
-    head = head_bwd_blocks(modes, outputs)
+    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss itself; with 128 poles it spills."""
+    head = head_bwd_blocks(modes, outputs, most=64)
     return Blocks({**head.sizes, "BS": 128}, warps=head.warps)
