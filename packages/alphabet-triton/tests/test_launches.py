@@ -85,7 +85,7 @@ def test_the_backward_on_fake_cuda_tensors():
         return fake(mode, *sizes, device="cuda", dtype=dtype)
 
     features, tokens, states = make(B, D, stride), make(B, stride), make(B, 2 * M, stride)
-    values, taps, matrix, transition = make(B, T, C), make(D, 5), make(2 * M, D), make(POWERS, 2 * M)
+    values, taps, matrix, transition = make(B, T, C), make(D, 5), make(2 * M, D), make(2 * M, POWERS)
     sums, counts = make(B, 7, M), make(B, 4, dtype=torch.int32)
 
     def back():

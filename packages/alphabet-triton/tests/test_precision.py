@@ -62,7 +62,7 @@ def test_settings_of_less_precision_change_nothing(setting):
 
 
 def make_slow_case(seed, length=1160):
-    """A model whose poles remember some 800 tokens, and nineteen chunks of 64, carried over in two rounds of sixteen."""
+    """A model whose poles remember some 800 tokens, and 37 chunks of 32, carried over in three rounds of sixteen."""
     model, (values, _) = make_model(2, 16, 3, 2, seed=seed), make_batch(1, length, 2, seed=seed)
     with torch.no_grad():
         for bank in model.banks():
@@ -75,7 +75,7 @@ def test_logits_of_slow_poles_are_as_close_as_any(seed):
     """A pole rounded to float32, 2^-25 off, is off by 800 times that after 800 tokens: plain torch is 1e-5 from float64.
 
     Here powers are rounded one by one, and what chunks hand on has weights of its own: what grows with the distance
-    grows over one chunk only, of which a state that remembers 800 tokens has a tenth.
+    grows over one chunk of 32 only. See docs/gpu.md.
     """
     (model, values), device = make_slow_case(seed), PtxDevice()
     with torch.no_grad():

@@ -38,7 +38,7 @@ def fill(tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
             raise ValueError(f"{name} shares its memory with a tensor of another type")
         filled[name] = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
         if name in ("transition", "transition_2") and tensor.dim() == 2 and tensor.isnan().any():
-            filled[name].copy_(list_powers(filled[name][0].double()))
+            filled[name].copy_(list_powers(filled[name][:, 0].double()))
     return filled
 
 

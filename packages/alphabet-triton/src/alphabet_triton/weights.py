@@ -14,7 +14,7 @@ from alphabet_triton.buffers import POWERS
 class BankWeights:
     """The factors of one bank: taps (D, 5), bias (D,), matrix (2M, D) to the drive, and transition.
 
-    A transition (11, 2M) has the pole's powers 1, 2, 4, .., 1024 as its rows, each rounded from float64: a pole that
+    A transition (2M, 11) has the pole's powers 1, 2, 4, .., 1024 as its columns, each rounded from float64: a pole that
     remembers a thousand tokens must not be a rounded one to the power of a thousand.
     """
 
@@ -57,13 +57,13 @@ def _read_bank(bank: FoldedBank) -> BankWeights:
 
 
 def list_powers(transition: Tensor) -> Tensor:
-    """The powers 1, 2, 4, .. (11, 2M) of a transition (2M,) in float64, whose parts are packed."""
+    """The powers 1, 2, 4, .. (2M, 11) of a transition (2M,) in float64, whose parts are packed."""
     power = torch.complex(*transition.unflatten(0, (2, -1)))
-    rows = []
+    columns = []
     for _ in range(POWERS):
-        rows.append(torch.cat((power.real, power.imag)))
+        columns.append(torch.cat((power.real, power.imag)))
         power = power * power
-    return torch.stack(rows)
+    return torch.stack(columns, 1)
 
 
 def _store(tensor: Tensor) -> Tensor:

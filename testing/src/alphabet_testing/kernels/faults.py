@@ -79,7 +79,12 @@ def reverse(taps):
     return taps.flip(1).contiguous()
 
 
-def conjugate(rows):
+def conjugate(pairs):
+    pairs[len(pairs) // 2 :] *= -1.0
+    return pairs
+
+
+def conjugate_each(rows):
     rows[:, rows.shape[1] // 2 :] *= -1.0
     return rows
 
@@ -189,7 +194,7 @@ FAULTS = {
         "fold_bwd_kernel", "numbers", swap("d_decay", "d_frequency")
     ),
     "a conjugate gradient of the transition": Fault(
-        "fold_bwd_kernel", "numbers", tensor("d_transitions", conjugate)
+        "fold_bwd_kernel", "numbers", tensor("d_transitions", conjugate_each)
     ),
     "banks' tangents exchanged in the backward": Fault("fold_bwd_kernel", "numbers", swap("base", "base_2")),
     "no synthesis in the frame's gradient": Fault(

@@ -40,12 +40,12 @@ def times(b_ar, b_ai, b_br, b_bi):
 
 @triton.jit
 def load_power(p_pole, m_m, M, n: tl.constexpr):
-    """The power p^n [modes] of poles whose powers 1, 2, 4, .. (POWERS, 2M) are at p_pole; n is one of these."""
-    b_pr, b_pi = tl.load(p_pole, mask=m_m, other=0.0), tl.load(p_pole + M, mask=m_m, other=0.0)
-    for row in tl.static_range(1, POWERS):
-        if n == 1 << row:
-            b_pr = tl.load(p_pole + row * 2 * M, mask=m_m, other=0.0)
-            b_pi = tl.load(p_pole + row * 2 * M + M, mask=m_m, other=0.0)
+    """The power p^n [modes] of poles whose powers 1, 2, 4, .. (2M, POWERS) are at p_pole; n is one of these."""
+    b_pr, b_pi = tl.load(p_pole, mask=m_m, other=0.0), tl.load(p_pole + M * POWERS, mask=m_m, other=0.0)
+    for i in tl.static_range(1, POWERS):
+        if n == 1 << i:
+            b_pr = tl.load(p_pole + i, mask=m_m, other=0.0)
+            b_pi = tl.load(p_pole + M * POWERS + i, mask=m_m, other=0.0)
     return b_pr, b_pi
 
 
@@ -57,11 +57,11 @@ def raise_powers(p_pole, m_m, M, b_k, STEP: tl.constexpr, LIMIT: tl.constexpr, R
     """
     tl.static_assert(LIMIT <= 1 << POWERS)
     b_wr, b_wi = tl.full([ROWS, COLUMNS], 1.0, tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
-    for row in tl.static_range(POWERS):
-        if (STEP <= 1 << row) and (1 << row < LIMIT):
-            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << row)
-            m_k = (((b_k >> row) & 1) != 0)[None, :]
-            if STEP == 1 << row:
+    for i in tl.static_range(POWERS):
+        if (STEP <= 1 << i) and (1 << i < LIMIT):
+            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
+            m_k = (((b_k >> i) & 1) != 0)[None, :]
+            if STEP == 1 << i:
                 b_wr, b_wi = tl.where(m_k, b_ar[:, None], b_wr), tl.where(m_k, b_ai[:, None], b_wi)
             else:
                 b_xr, b_xi = times(b_wr, b_wi, b_ar[:, None], b_ai[:, None])
@@ -142,11 +142,9 @@ def load_chunk(
     """
     m_m = o_m < M
     chunks = tl.cdiv(T, BT)
-    p_pole = transition + o_m
+    p_pole = transition + o_m * POWERS
     b_pr, b_pi = load_power(p_pole, m_m, M, 1)
     b_sr, b_si = load_power(p_pole, m_m, M, BT)
-    o_s = tl.arange(0, BT)
-    b_qr, b_qi = raise_powers(p_pole, m_m, M, o_s, 1, BT, BM, BT)
     row = i_b * 2 * M + o_m
     p_re, p_im = ends + row * chunks, ends + (row + M) * chunks
     b_0r, b_0i = carry_into(i_t - 1, p_re, p_im, p_pole, m_m, M, BM, BT, BC)
@@ -154,16 +152,18 @@ def load_chunk(
     b_2r, b_2i = add_end(i_t, b_1r, b_1i, p_re, p_im, m_m, chunks, b_sr, b_si)
 
     p_re, p_im = local + row * TS, local + (row + M) * TS
+    o_s = tl.arange(0, BT)
     o_t = i_t * BT + o_s
     b_zr, b_zi = load_rows(p_re, p_im, o_t, m_m, o_t < T)
     b_cr, b_ci = times(b_1r, b_1i, b_pr, b_pi)
+    b_qr, b_qi = raise_powers(p_pole, m_m, M, o_s, 1, BT, BM, BT)
     b_qr, b_qi = times(b_qr, b_qi, b_cr[:, None], b_ci[:, None])
 
     o_h = halo_tokens(i_t, BT)
     b_hr, b_hi = load_rows(p_re, p_im, o_h, m_m, (o_h >= 0) & (o_h < T))
-    for row in tl.static_range(POWERS):
-        if (HALO <= 1 << row) and (1 << row < BT):  # to the last HALO tokens of the chunk before
-            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << row)
+    for i in tl.static_range(POWERS):
+        if (HALO <= 1 << i) and (1 << i < BT):  # to the last HALO tokens of the chunk before
+            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
             b_0r, b_0i = times(b_0r, b_0i, b_ar, b_ai)
     m_before = (o_h < i_t * BT)[None, :]
     b_cr = tl.where(m_before, b_0r[:, None], b_2r[:, None])

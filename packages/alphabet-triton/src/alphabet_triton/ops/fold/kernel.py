@@ -32,7 +32,7 @@ def fold_fwd_kernel(
 ):  # fmt: skip
     """Frames, poles (M,) and norm gains (D,) of both banks to matrices (2M, D), poles (2, 6, M) and powers.
 
-    Transitions (11, 2M) are a pole's powers 1, 2, 4, .., each as good as rounded correctly.
+    Transitions (2M, 11) are a pole's powers 1, 2, 4, .., each as good as rounded correctly.
 
     A frame is the first 2M columns of a base with rows of S. The direct bank's also gives the synthesis (D, 2M) and,
     with its gain, through (D,).
@@ -50,8 +50,8 @@ def fold_fwd_kernel(
     b_alpha, b_arest, b_omega, b_orest, b_dalpha, b_domega = load_pole(raw_decay, raw_frequency, o_m, m_m)
     b_pr, b_prrest, b_pi, b_pirest, b_gr, b_gi, b_er, b_ei = hold(b_alpha, b_arest, b_omega, b_orest)
     for i in tl.static_range(POWERS):
-        tl.store(transition + i * 2 * M + o_m, b_pr, mask=m_m)
-        tl.store(transition + (i * 2 + 1) * M + o_m, b_pi, mask=m_m)
+        tl.store(transition + o_m * POWERS + i, b_pr, mask=m_m)
+        tl.store(transition + (M + o_m) * POWERS + i, b_pi, mask=m_m)
         b_pr, b_prrest, b_pi, b_pirest = square(b_pr, b_prrest, b_pi, b_pirest)
     p_pole = poles + i_f * POLE_ROWS * M + o_m
     tl.store(p_pole, b_gr, mask=m_m)

@@ -75,7 +75,7 @@ def logits_backward(
 ]:
     """The gradients of `logits`' arguments, in their order, without those of the masks.
 
-    Those of transitions are of their first rows (2M,).
+    Those of transitions are of their first columns (2M,).
     """
     length = values.shape[1]
     d_sums, d_sums_2, d_weight, d_head_bias = launch_head_backward(sums, sums_2, counts, weight, descriptor, d_logits)
@@ -117,8 +117,8 @@ def _backward(ctx: Any, d_logits: Tensor | None, *_: None) -> tuple[Tensor | Non
     if d_logits is None:
         return (None,) * 16
     d_values, *d_weights = logits_backward(*ctx.saved_tensors, d_logits.contiguous())
-    for i in (4, 10):  # a transition's gradient is its first row's
-        d_weights[i] = pad(d_weights[i].unsqueeze(0), (0, 0, 0, POWERS - 1))
+    for i in (4, 10):  # a transition's gradient is its first column's
+        d_weights[i] = pad(d_weights[i].unsqueeze(1), (0, POWERS - 1))
     return d_values, None, None, *d_weights
 
 

@@ -9,7 +9,7 @@ from alphabet_core.fused import LAGS
 from alphabet_core.fused import MOMENTS as MOMENT_COUNT
 
 from alphabet_triton.launching import KERNEL
-from alphabet_triton.ops.chunk.kernel import compose, load_power, raise_powers, times
+from alphabet_triton.ops.chunk.kernel import POWERS, compose, load_power, raise_powers, times
 
 MOMENTS = tl.constexpr(MOMENT_COUNT)
 # The sums of each lag are variables of their own, named 1, 2 and 3: a kernel has no lists that a loop could fill.
@@ -66,7 +66,7 @@ def scan_bwd_kernel(
     i_b, i_m = tl.program_id(0).to(tl.int64), tl.program_id(1)
     o_s, o_m = tl.arange(0, BT), i_m * BM + tl.arange(0, BM)
     m_m = o_m < M
-    p_pole = transition + o_m
+    p_pole = transition + o_m * POWERS
     b_0 = tl.zeros([BM, BT], tl.float32)
     b_pr, b_pi = load_power(p_pole, m_m, M, 1)
     b_sr, b_si = load_power(p_pole, m_m, M, BT)
