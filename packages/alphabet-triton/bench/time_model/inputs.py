@@ -23,7 +23,8 @@ def fill(tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
     """Copies of the tensors of a launch recorded while unwritten memory was `marked`.
 
     Floats that are marked become small random numbers, because the frames' constraint takes more substeps the further
-    a step has moved, and poles remember few tokens; integers become zero, where counters begin. Tensors that share memory share it in the copies, too.
+    a step has moved, and poles remember few tokens; integers become zero, where counters begin. Tensors that share
+    memory share it in the copies, too.
     """
     generator = torch.Generator().manual_seed(seed)
     storages: dict[int, Tensor] = {}

@@ -85,6 +85,6 @@ def head_bwd_blocks(modes: int, outputs: int, most: int = 128) -> Blocks:
 
 
 def loss_blocks(modes: int, outputs: int) -> Blocks:
-    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss itself; with 128 poles it spills."""
+    """Blocks of the loss's kernel: the head's, and BS logits at a time for the loss; with 128 poles it spills."""
     head = head_bwd_blocks(modes, outputs, most=64)
     return Blocks({**head.sizes, "BS": 128}, warps=head.warps)

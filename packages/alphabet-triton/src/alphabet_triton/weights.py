@@ -53,7 +53,9 @@ def read_weights(model: Alphabet) -> Weights:
 
 
 def _read_bank(bank: FoldedBank) -> BankWeights:
-    return BankWeights(_store(bank.taps), _store(bank.bias), _store(bank.drive.mT), _store(list_powers(bank.transition)))
+    return BankWeights(
+        _store(bank.taps), _store(bank.bias), _store(bank.drive.mT), _store(list_powers(bank.transition))
+    )
 
 
 def list_powers(transition: Tensor) -> Tensor:

@@ -1,8 +1,10 @@
 """One chunk of a recurrence: its states from zero, the state that is carried into it, and its moments.
 
 A program has some modes and one chunk of BT tokens; definition.py is the algebra. Complex numbers are pairs of reals,
-blocks are [modes, tokens]. Of a pole p its powers 1, 2, 4, .. are given, each rounded from more digits: what decays over
-a thousand tokens would be a thousand times as wrong as p, were they made of a p in float32. The HALO tokens on either side of a chunk are a block of their own, the earlier ones first.
+blocks are [modes, tokens]. The HALO tokens on either side of a chunk are a block of their own, the earlier ones first.
+
+Of a pole p its powers 1, 2, 4, .. are given, each rounded from more digits. Made of a rounded p, they would be as many
+times as wrong as it is as a state remembers tokens.
 """
 
 import triton
@@ -50,7 +52,9 @@ def load_power(p_pole, m_m, M, n: tl.constexpr):
 
 
 @triton.jit
-def raise_powers(p_pole, m_m, M, b_k, STEP: tl.constexpr, LIMIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def raise_powers(
+    p_pole, m_m, M, b_k, STEP: tl.constexpr, LIMIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     """The powers p^k [ROWS, COLUMNS], for exponents k that are multiples of STEP below LIMIT, both powers of two.
 
     Each is a product of a few powers that are rounded correctly, so that no error grows with the exponent.
@@ -58,10 +62,10 @@ def raise_powers(p_pole, m_m, M, b_k, STEP: tl.constexpr, LIMIT: tl.constexpr, R
     tl.static_assert(LIMIT <= 1 << POWERS)
     b_wr, b_wi = tl.full([ROWS, COLUMNS], 1.0, tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for i in tl.static_range(POWERS):
-        if (STEP <= 1 << i) and (1 << i < LIMIT):
+        if (1 << i >= STEP) and (1 << i < LIMIT):
             b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
             m_k = (((b_k >> i) & 1) != 0)[None, :]
-            if STEP == 1 << i:
+            if 1 << i == STEP:
                 b_wr, b_wi = tl.where(m_k, b_ar[:, None], b_wr), tl.where(m_k, b_ai[:, None], b_wi)
             else:
                 b_xr, b_xi = times(b_wr, b_wi, b_ar[:, None], b_ai[:, None])
@@ -162,7 +166,7 @@ def load_chunk(
     o_h = halo_tokens(i_t, BT)
     b_hr, b_hi = load_rows(p_re, p_im, o_h, m_m, (o_h >= 0) & (o_h < T))
     for i in tl.static_range(POWERS):
-        if (HALO <= 1 << i) and (1 << i < BT):  # to the last HALO tokens of the chunk before
+        if (1 << i >= HALO) and (1 << i < BT):  # to the last HALO tokens of the chunk before
             b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
             b_0r, b_0i = times(b_0r, b_0i, b_ar, b_ai)
     m_before = (o_h < i_t * BT)[None, :]

@@ -68,7 +68,8 @@ def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         gradient_of(gradient, *factor.shape, like=factor)
         for gradient, factor in zip(gradients[:-1], factors[:-1], strict=True)
     )
-    d_matrices, d_transitions = torch.stack([matrix, matrix_2, synthesis.mT]), torch.stack([transition[:, 0], transition_2[:, 0]])
+    d_matrices = torch.stack([matrix, matrix_2, synthesis.mT])
+    d_transitions = torch.stack([transition[:, 0], transition_2[:, 0]])
     d_tangent, *bank, d_tangent_2, d_decay_2, d_frequency_2, d_gain_2, d_scale, d_feedthrough = fold_backward(
         given, factors, d_matrices, d_transitions, through
     )
