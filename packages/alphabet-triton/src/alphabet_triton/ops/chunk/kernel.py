@@ -19,6 +19,7 @@ MOMENTS = tl.constexpr(MOMENT_COUNT)
 LAGS = tl.constexpr(len(LAG_VALUES))
 HALO = tl.constexpr(LIFT_REACH)
 POWERS = tl.constexpr(POWER_COUNT)
+LONGEST = tl.constexpr(1 << POWER_COUNT)  # all exponents that are made of the powers are below it
 assert tuple(1 << i for i in range(LAGS.value)) == LAG_VALUES  # as `store_moments` counts them
 assert max(LAG_VALUES) <= HALO.value
 
@@ -59,7 +60,7 @@ def raise_powers(
 
     Each is a product of a few powers that are rounded correctly, so that no error grows with the exponent.
     """
-    tl.static_assert(LIMIT <= 1 << POWERS)
+    tl.static_assert(LIMIT <= LONGEST)
     b_wr, b_wi = tl.full([ROWS, COLUMNS], 1.0, tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for i in tl.static_range(POWERS):
         if (1 << i >= STEP) and (1 << i < LIMIT):
