@@ -7,9 +7,13 @@ of every launch and design, before issue 17 and now (`time_model`).
 
 import argparse
 import json
+import multiprocessing
+import os
 import shutil
 import sys
 import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,7 @@ from time_model.table import PREFACE, SHOWN, format_designs, format_launches, wr
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")
 EXECUTED = ("sm_80", "sm_89")  # sm_90's products are wgmma, which alphabet-ptx does not execute
 SECONDS_BETWEEN_LINES = 20  # of progress, where it is no terminal that is written to
+_launches: list[Launch] = []  # what processes that are forked find: launches cannot be sent to them
 
 
 class Progress:
@@ -74,6 +79,28 @@ def inspect(launch: Launch, arch: str) -> dict[str, Any]:
     }
 
 
+def inspect_listed(which: tuple[int, str]) -> dict[str, Any]:
+    """The row of the report of one of the launches that were listed before this process was forked."""
+    number, arch = which
+    return inspect(_launches[number], arch)
+
+
+def inspect_all(launches: Iterable[Launch], architectures: tuple[str, ...], progress: Progress) -> list[dict[str, Any]]:
+    """The rows of all launches on all architectures, made by one process per core.
+
+    What was compiled before is in alphabet-ptx's cache, so that a run that was stopped goes on where it was.
+    """
+    torch.set_num_threads(1)
+    _launches[:] = launches
+    wanted = [(number, arch) for arch in architectures for number in range(len(_launches))]
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), multiprocessing.get_context("fork")) as pool:
+        for row in pool.map(inspect_listed, wanted):
+            rows.append(row)
+            progress.count(f"compiling for {', '.join(architectures)}", len(rows), len(wanted))
+    return rows
+
+
 def print_estimates(path: Path | None, nodes: dict[str, tuple[int, int]] | None, commit: str, quickly: bool) -> None:
     """Print the estimates of every design, and write them if a path is given; `quickly` means one design only."""
     progress = Progress()
@@ -119,14 +146,11 @@ def main() -> None:
 
 def compile_all(architectures: tuple[str, ...], path: Path) -> list[dict[str, Any]]:
     """Compile every configuration, print and save what it uses; returns those that fail."""
-    launches, rows, progress = list(list_configurations()), [], Progress()
+    launches, progress = list(list_configurations()), Progress()
     print(
         f"triton {triton.__version__}, torch {torch.__version__}: {len(launches)} configurations; nothing runs on a GPU"
     )
-    for arch in architectures:
-        for launch in launches:
-            progress.count(f"compiling for {', '.join(architectures)}", len(rows), len(launches) * len(architectures))
-            rows.append(inspect(launch, arch))
+    rows = inspect_all(launches, architectures, progress)
     progress.end()
     path.write_text(json.dumps({"triton": triton.__version__, "rows": rows}, indent=1) + "\n")
     print("\nkernel               arch   configurations  registers  shared bytes  instructions  stack  spills")

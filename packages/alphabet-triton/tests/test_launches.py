@@ -8,7 +8,7 @@ from alphabet_core.fused import run_eagerly
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.blocks import head_bwd_blocks, loss_blocks
-from alphabet_triton.buffers import row_stride
+from alphabet_triton.buffers import POWERS, row_stride
 from alphabet_triton.configurations import list_configurations, list_inference
 from alphabet_triton.fused_adamw import FusedAdamW
 from alphabet_triton.inference import infer
@@ -85,7 +85,7 @@ def test_the_backward_on_fake_cuda_tensors():
         return fake(mode, *sizes, device="cuda", dtype=dtype)
 
     features, tokens, states = make(B, D, stride), make(B, stride), make(B, 2 * M, stride)
-    values, taps, matrix, transition = make(B, T, C), make(D, 5), make(2 * M, D), make(2 * M)
+    values, taps, matrix, transition = make(B, T, C), make(D, 5), make(2 * M, D), make(2 * M, POWERS)
     sums, counts = make(B, 7, M), make(B, 4, dtype=torch.int32)
 
     def back():

@@ -8,6 +8,7 @@ from alphabet_testing.kernels.chain import nan_before_it_is_written
 from alphabet_testing.kernels.device import PtxDevice
 from alphabet_testing.kernels.faults import FAULTS
 from alphabet_testing.kernels.memo import LaunchMemo, copy_bytes, digest_launch
+from alphabet_triton.buffers import POWERS
 from alphabet_triton.launching import record
 from alphabet_triton.ops.edge.launch import launch_edge
 from alphabet_triton.ops.fold.launch import Foldable, launch_fold
@@ -32,7 +33,7 @@ def make_fold():
 
 def make_edge():
     names = ("project", "taps", "bias", "matrix", "transition")
-    shapes = ((1, 9, 1), (D, 1), (D, 5), (D,), (2 * M, D), (2 * M,))
+    shapes = ((1, 9, 1), (D, 1), (D, 5), (D,), (2 * M, D), (2 * M, POWERS))
     return make_launch(
         lambda values, *weights: launch_edge(
             values, None, None, **dict(zip(names, weights, strict=True)), keep=False

@@ -21,6 +21,16 @@ class Hold(NamedTuple):
     gain: Tensor
 
 
+def decay_of(raw: Tensor) -> Tensor:
+    """The decay rates alpha of raw parameters, in their precision."""
+    return DECAY_MIN + (DECAY_MAX - DECAY_MIN) * torch.sigmoid(raw)
+
+
+def frequency_of(raw: Tensor) -> Tensor:
+    """The angular frequencies omega of raw parameters, in their precision."""
+    return FREQUENCY_MAX * torch.tanh(raw)
+
+
 class Poles(nn.Module):
     """M poles `lambda = -decay + i frequency`, decay in (1e-3, 2), |frequency| < pi.
 
@@ -42,12 +52,12 @@ class Poles(nn.Module):
     @property
     def decay(self) -> Tensor:
         """The decay rates alpha, (M,)."""
-        return DECAY_MIN + (DECAY_MAX - DECAY_MIN) * torch.sigmoid(self.raw_decay)
+        return decay_of(self.raw_decay)
 
     @property
     def frequency(self) -> Tensor:
         """The angular frequencies omega, (M,)."""
-        return FREQUENCY_MAX * torch.tanh(self.raw_frequency)
+        return frequency_of(self.raw_frequency)
 
     def values(self) -> Tensor:
         """The complex poles lambda, (M,), for analysis and plots."""

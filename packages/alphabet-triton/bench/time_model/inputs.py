@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
+from alphabet_triton.weights import list_powers
 from torch import Tensor
 
 
@@ -22,7 +23,8 @@ def fill(tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
     """Copies of the tensors of a launch recorded while unwritten memory was `marked`.
 
     Floats that are marked become small random numbers, because the frames' constraint takes more substeps the further
-    a step has moved; integers become zero, where counters begin. Tensors that share memory share it in the copies, too.
+    a step has moved, and poles remember few tokens; integers become zero, where counters begin. Tensors that share
+    memory share it in the copies, too.
     """
     generator = torch.Generator().manual_seed(seed)
     storages: dict[int, Tensor] = {}
@@ -36,6 +38,8 @@ def fill(tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
         if whole.dtype != tensor.dtype:
             raise ValueError(f"{name} shares its memory with a tensor of another type")
         filled[name] = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        if name in ("transition", "transition_2") and tensor.dim() == 2 and tensor.isnan().any():
+            filled[name].copy_(list_powers(filled[name][:, 0].double()))
     return filled
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 ALIGNMENT = 16  # tokens
 TAPS = len(LIFT_OFFSETS)
+POWERS = 11  # of a pole that are stored: 1, 2, 4, .., 1024, the tokens of sixteen chunks of 64
 LAG_COUNT = 1 + len(LAGS)  # with lag zero, whose pairs are the valid tokens
 
 

@@ -20,7 +20,7 @@ def forward(model: Alphabet, values: Tensor, valid: Tensor | None, gate: Tensor 
     assert cascaded is not None
     assert synthesis is not None
     assert isinstance(affine, nn.Linear)
-    matrix, transition, matrix_2, transition_2, synthesized, through, _ = fold(  # (2M, D), (2M,), .., (D, 2M), (D,)
+    matrix, transition, matrix_2, transition_2, synthesized, through, _ = fold(  # (2M, D), (2M, 11), .., (D, 2M), (D,)
         *list_factors(direct), *list_factors(cascaded), synthesis.scale, synthesis.feedthrough
     )
     found: Tensor = logits(

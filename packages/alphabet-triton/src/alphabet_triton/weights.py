@@ -2,14 +2,21 @@
 
 from dataclasses import dataclass, fields
 
+import torch
 from alphabet_core import Alphabet
 from alphabet_core.fused import FoldedBank, fold
 from torch import Tensor, nn
 
+from alphabet_triton.buffers import POWERS
+
 
 @dataclass(frozen=True)
 class BankWeights:
-    """The factors of one bank: taps (D, 5), bias (D,), matrix (2M, D) to the drive, transition (2M,)."""
+    """The factors of one bank: taps (D, 5), bias (D,), matrix (2M, D) to the drive, and transition.
+
+    A transition (2M, 11) has the pole's powers 1, 2, 4, .., 1024 as its columns, each rounded from float64: a pole that
+    remembers a thousand tokens must not be a rounded one to the power of a thousand.
+    """
 
     taps: Tensor
     bias: Tensor
@@ -46,7 +53,19 @@ def read_weights(model: Alphabet) -> Weights:
 
 
 def _read_bank(bank: FoldedBank) -> BankWeights:
-    return BankWeights(_store(bank.taps), _store(bank.bias), _store(bank.drive.mT), _store(bank.transition))
+    return BankWeights(
+        _store(bank.taps), _store(bank.bias), _store(bank.drive.mT), _store(list_powers(bank.transition))
+    )
+
+
+def list_powers(transition: Tensor) -> Tensor:
+    """The powers 1, 2, 4, .. (2M, 11) of a transition (2M,) in float64, whose parts are packed."""
+    power = torch.complex(*transition.unflatten(0, (2, -1)))
+    columns = []
+    for _ in range(POWERS):
+        columns.append(torch.cat((power.real, power.imag)))
+        power = power * power
+    return torch.stack(columns, 1)
 
 
 def _store(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from alphabet_triton.forward import forward
 from alphabet_triton.launching import TritonDevice, on
 from alphabet_triton.ops.edge.launch import launch_edge
 from alphabet_triton.ops.scan.launch import launch_scan_backward
+from alphabet_triton.weights import list_powers
 
 
 @pytest.mark.slow
@@ -22,7 +23,7 @@ def test_scans_by_columns_are_tritons_to_the_bit(modes, monkeypatch):
         states, values = (torch.randn(shape, generator=generator) for shape in ((1, 2 * modes, 144), (1, 140, 1)))
         weights = {"project": (16, 1), "taps": (16, 5), "bias": (16,), "matrix": (2 * modes, 16)}
         weights = {name: torch.randn(shape, generator=generator) for name, shape in weights.items()}
-        transition = 0.7 * torch.randn(2 * modes, generator=generator)
+        transition = list_powers(0.7 * torch.randn(2 * modes, generator=generator))
         d_sums = torch.randn(1, 7, modes, generator=generator, dtype=torch.float64)
         with on(TritonDevice()):
             found = launch_edge(values, None, None, **weights, transition=transition, keep=True)

@@ -14,6 +14,7 @@ from alphabet_core.errors import AlphabetError
 from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.model import Alphabet, Bank
 from alphabet_core.pairs import multiply
+from alphabet_core.poles import decay_of, frequency_of, zero_order_hold
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,14 @@ def fold_parts(model: Alphabet) -> FoldedParts:
 
 
 def _fold_bank(bank: Bank, frame: Tensor) -> FoldedBank:
-    transition, gain = bank.poles.hold(torch.ones((), dtype=torch.float64, device=frame.device))
+    raw_decay, raw_frequency = bank.poles.raw_decay.double(), bank.poles.raw_frequency.double()
+    step = torch.ones((), dtype=torch.float64, device=frame.device)
+    transition, gain = zero_order_hold(decay_of(raw_decay), frequency_of(raw_frequency), step)
     return FoldedBank(
         taps=bank.lift.kernel.double(),
         bias=bank.lift.bias.double(),
-        drive=multiply(gain.double(), bank.norm.gain.double().unsqueeze(1) * frame),
-        transition=transition.double(),
+        drive=multiply(gain, bank.norm.gain.double().unsqueeze(1) * frame),
+        transition=transition,
     )
 
 

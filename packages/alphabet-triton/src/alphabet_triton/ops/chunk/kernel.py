@@ -2,6 +2,9 @@
 
 A program has some modes and one chunk of BT tokens; definition.py is the algebra. Complex numbers are pairs of reals,
 blocks are [modes, tokens]. The HALO tokens on either side of a chunk are a block of their own, the earlier ones first.
+
+Of a pole p its powers 1, 2, 4, .. are given, each rounded from more digits. Made of a rounded p, they would be as many
+times as wrong as it is as a state remembers tokens.
 """
 
 import triton
@@ -10,10 +13,13 @@ from alphabet_core.fused import LAGS as LAG_VALUES
 from alphabet_core.fused import LIFT_REACH
 from alphabet_core.fused import MOMENTS as MOMENT_COUNT
 
+from alphabet_triton.buffers import POWERS as POWER_COUNT
+
 MOMENTS = tl.constexpr(MOMENT_COUNT)
 LAGS = tl.constexpr(len(LAG_VALUES))
 HALO = tl.constexpr(LIFT_REACH)
-MOST_BITS = tl.constexpr(8)  # of a chunk's length, and of the chunks whose ends are weighted at once
+POWERS = tl.constexpr(POWER_COUNT)
+LONGEST = tl.constexpr(1 << POWER_COUNT)  # all exponents that are made of the powers are below it
 assert tuple(1 << i for i in range(LAGS.value)) == LAG_VALUES  # as `store_moments` counts them
 assert max(LAG_VALUES) <= HALO.value
 
@@ -36,25 +42,35 @@ def times(b_ar, b_ai, b_br, b_bi):
 
 
 @triton.jit
-def raise_power(b_ar, b_ai, LIMIT: tl.constexpr):
-    """The power a^LIMIT, LIMIT a power of two, by squaring."""
-    for bit in tl.static_range(MOST_BITS):
-        if (1 << bit) < LIMIT:
-            b_ar, b_ai = times(b_ar, b_ai, b_ar, b_ai)
-    return b_ar, b_ai
+def load_power(p_pole, m_m, M, n: tl.constexpr):
+    """The power p^n [modes] of poles whose powers 1, 2, 4, .. (2M, POWERS) are at p_pole; n is one of these."""
+    b_pr, b_pi = tl.load(p_pole, mask=m_m, other=0.0), tl.load(p_pole + M * POWERS, mask=m_m, other=0.0)
+    for i in tl.static_range(1, POWERS):
+        if n == 1 << i:
+            b_pr = tl.load(p_pole + i, mask=m_m, other=0.0)
+            b_pi = tl.load(p_pole + M * POWERS + i, mask=m_m, other=0.0)
+    return b_pr, b_pi
 
 
 @triton.jit
-def raise_powers(b_ar, b_ai, b_n, ROWS: tl.constexpr, LIMIT: tl.constexpr, COLUMNS: tl.constexpr):
-    """The powers a^n [ROWS, COLUMNS] of bases [ROWS] to exponents [COLUMNS] below LIMIT, a power of two."""
+def raise_powers(
+    p_pole, m_m, M, b_k, STEP: tl.constexpr, LIMIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """The powers p^k [ROWS, COLUMNS], for exponents k that are multiples of STEP below LIMIT, both powers of two.
+
+    Each is a product of a few powers that are rounded correctly, so that no error grows with the exponent.
+    """
+    tl.static_assert(LIMIT <= LONGEST)
     b_wr, b_wi = tl.full([ROWS, COLUMNS], 1.0, tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
-    b_ar, b_ai = b_ar[:, None], b_ai[:, None]
-    for bit in tl.static_range(MOST_BITS):
-        if (1 << bit) < LIMIT:
-            m_n = (((b_n >> bit) & 1) != 0)[None, :]
-            b_xr, b_xi = times(b_wr, b_wi, b_ar, b_ai)
-            b_wr, b_wi = tl.where(m_n, b_xr, b_wr), tl.where(m_n, b_xi, b_wi)
-            b_ar, b_ai = times(b_ar, b_ai, b_ar, b_ai)
+    for i in tl.static_range(POWERS):
+        if (1 << i >= STEP) and (1 << i < LIMIT):
+            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
+            m_k = (((b_k >> i) & 1) != 0)[None, :]
+            if 1 << i == STEP:
+                b_wr, b_wi = tl.where(m_k, b_ar[:, None], b_wr), tl.where(m_k, b_ai[:, None], b_wi)
+            else:
+                b_xr, b_xi = times(b_wr, b_wi, b_ar[:, None], b_ai[:, None])
+                b_wr, b_wi = tl.where(m_k, b_xr, b_wr), tl.where(m_k, b_xi, b_wi)
     return b_wr, b_wi
 
 
@@ -68,24 +84,30 @@ def load_rows(p_re, p_im, columns, m_m, m_c):
 
 
 @triton.jit
-def scan_alone(b_er, b_ei, b_pr, b_pi, BM: tl.constexpr, BT: tl.constexpr):
-    """The states [BM, BT] that a chunk's drive makes from zero, and the last of them [BM]."""
+def scan_alone(b_er, b_ei, p_pole, m_m, M, BM: tl.constexpr, BT: tl.constexpr):
+    """The states [BM, BT] that a chunk's drive makes from zero, and the last of them [BM].
+
+    The last is a sum with weights of its own, because the scan's error, that of the rounded pole to the power of a
+    token's distance, would be the same in every chunk, and add up for as long as the pole remembers.
+    """
     b_0 = tl.zeros([BM, BT], tl.float32)
+    b_pr, b_pi = load_power(p_pole, m_m, M, 1)
     _, _, b_zr, b_zi = tl.associative_scan((b_pr[:, None] + b_0, b_pi[:, None] + b_0, b_er, b_ei), 1, compose)
-    m_last = (tl.arange(0, BT) == BT - 1)[None, :]
-    return b_zr, b_zi, tl.sum(tl.where(m_last, b_zr, 0.0), 1), tl.sum(tl.where(m_last, b_zi, 0.0), 1)
+    b_wr, b_wi = raise_powers(p_pole, m_m, M, BT - 1 - tl.arange(0, BT), 1, BT, BM, BT)
+    b_wr, b_wi = times(b_wr, b_wi, b_er, b_ei)
+    return b_zr, b_zi, tl.sum(b_wr, 1), tl.sum(b_wi, 1)
 
 
 @triton.jit
-def carry_into(i_c, p_re, p_im, m_m, b_sr, b_si, BM: tl.constexpr, BC: tl.constexpr):
-    """The states [BM] before chunk i_c, of the ends of earlier chunks at p_re and p_im, with s the pole's power BT.
+def carry_into(i_c, p_re, p_im, p_pole, m_m, M, BM: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr):
+    """The states [BM] before chunk i_c, of the ends of earlier chunks at p_re and p_im.
 
-    BC ends at a time, the nearest first, are weighted by powers of s and added up, until the weights are zero: what is
-    longer ago than a pole remembers in float32 is not read, so that a long sequence costs each chunk no more.
+    BC ends at a time, the nearest first, are weighted by powers of p^BT and added up, until the weights are zero: what
+    is longer ago than a pole remembers in float32 is not read, so that a long sequence costs each chunk no more.
     """
     o_c = tl.arange(0, BC)
-    b_wr, b_wi = raise_powers(b_sr, b_si, BC - 1 - o_c, BM, BC, BC)
-    b_sr, b_si = raise_power(b_sr, b_si, BC)
+    b_wr, b_wi = raise_powers(p_pole, m_m, M, BT * (BC - 1 - o_c), BT, BT * BC, BM, BC)
+    b_sr, b_si = load_power(p_pole, m_m, M, BT * BC)
     b_vr, b_vi = tl.full([BM], 1.0, tl.float32), tl.zeros([BM], tl.float32)
     b_cr, b_ci = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     while (i_c > 0) & (tl.max(tl.abs(b_vr) + tl.abs(b_vi)) > 0.0):
@@ -109,10 +131,9 @@ def add_end(i_c, b_cr, b_ci, p_re, p_im, m_m, chunks, b_sr, b_si):
 
 @triton.jit
 def halo_tokens(i_t, BT: tl.constexpr):
-    """The tokens on either side of chunk i_t, and their places in the chunks that they are of."""
+    """The tokens on either side of chunk i_t: the last of the one before, and the first of the one after."""
     o_h = tl.arange(0, 2 * HALO)
-    m_before = o_h < HALO
-    return i_t * BT + o_h + tl.where(m_before, -HALO, BT - HALO), tl.where(m_before, BT - HALO + o_h, o_h - HALO)
+    return i_t * BT + o_h + tl.where(o_h < HALO, -HALO, BT - HALO)
 
 
 @triton.jit
@@ -126,12 +147,12 @@ def load_chunk(
     """
     m_m = o_m < M
     chunks = tl.cdiv(T, BT)
-    b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)
-    b_pi = tl.load(transition + M + o_m, mask=m_m, other=0.0)
-    b_sr, b_si = raise_power(b_pr, b_pi, BT)
+    p_pole = transition + o_m * POWERS
+    b_pr, b_pi = load_power(p_pole, m_m, M, 1)
+    b_sr, b_si = load_power(p_pole, m_m, M, BT)
     row = i_b * 2 * M + o_m
     p_re, p_im = ends + row * chunks, ends + (row + M) * chunks
-    b_0r, b_0i = carry_into(i_t - 1, p_re, p_im, m_m, b_sr, b_si, BM, BC)
+    b_0r, b_0i = carry_into(i_t - 1, p_re, p_im, p_pole, m_m, M, BM, BT, BC)
     b_1r, b_1i = add_end(i_t - 1, b_0r, b_0i, p_re, p_im, m_m, chunks, b_sr, b_si)
     b_2r, b_2i = add_end(i_t, b_1r, b_1i, p_re, p_im, m_m, chunks, b_sr, b_si)
 
@@ -140,16 +161,20 @@ def load_chunk(
     o_t = i_t * BT + o_s
     b_zr, b_zi = load_rows(p_re, p_im, o_t, m_m, o_t < T)
     b_cr, b_ci = times(b_1r, b_1i, b_pr, b_pi)
-    b_qr, b_qi = raise_powers(b_pr, b_pi, o_s, BM, BT, BT)
+    b_qr, b_qi = raise_powers(p_pole, m_m, M, o_s, 1, BT, BM, BT)
     b_qr, b_qi = times(b_qr, b_qi, b_cr[:, None], b_ci[:, None])
 
-    o_h, o_p = halo_tokens(i_t, BT)
+    o_h = halo_tokens(i_t, BT)
     b_hr, b_hi = load_rows(p_re, p_im, o_h, m_m, (o_h >= 0) & (o_h < T))
+    for i in tl.static_range(POWERS):
+        if (1 << i >= HALO) and (1 << i < BT):  # to the last HALO tokens of the chunk before
+            b_ar, b_ai = load_power(p_pole, m_m, M, 1 << i)
+            b_0r, b_0i = times(b_0r, b_0i, b_ar, b_ai)
     m_before = (o_h < i_t * BT)[None, :]
     b_cr = tl.where(m_before, b_0r[:, None], b_2r[:, None])
     b_ci = tl.where(m_before, b_0i[:, None], b_2i[:, None])
     b_cr, b_ci = times(b_cr, b_ci, b_pr[:, None], b_pi[:, None])
-    b_wr, b_wi = raise_powers(b_pr, b_pi, o_p, BM, BT, 2 * HALO)
+    b_wr, b_wi = raise_powers(p_pole, m_m, M, tl.arange(0, 2 * HALO) % HALO, 1, HALO, BM, 2 * HALO)
     b_wr, b_wi = times(b_wr, b_wi, b_cr, b_ci)
     return b_zr + b_qr, b_zi + b_qi, b_hr + b_wr, b_hi + b_wi
 

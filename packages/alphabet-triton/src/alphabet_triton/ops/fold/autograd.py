@@ -24,8 +24,9 @@ def fold(
     synthesis_scale: Tensor,
     feedthrough: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Matrix (2M, D) and transition (2M,) of both banks, synthesis (D, 2M), through (D,), and poles for the backward.
+    """Matrix (2M, D) and transition (2M, 11) of both banks, synthesis (D, 2M), through (D,), poles for the backward.
 
+    A transition's first column is differentiated; the others, its powers 2, 4, .., only save the work of raising it.
     Tangents are zero, and only say that the frames, which are the bases' first columns, are differentiated; a frame
     without one is fixed.
     """
@@ -67,7 +68,8 @@ def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         gradient_of(gradient, *factor.shape, like=factor)
         for gradient, factor in zip(gradients[:-1], factors[:-1], strict=True)
     )
-    d_matrices, d_transitions = torch.stack([matrix, matrix_2, synthesis.mT]), torch.stack([transition, transition_2])
+    d_matrices = torch.stack([matrix, matrix_2, synthesis.mT])
+    d_transitions = torch.stack([transition[:, 0], transition_2[:, 0]])
     d_tangent, *bank, d_tangent_2, d_decay_2, d_frequency_2, d_gain_2, d_scale, d_feedthrough = fold_backward(
         given, factors, d_matrices, d_transitions, through
     )

@@ -14,6 +14,7 @@ import triton.language as tl
 from alphabet_core.fused import TANGENT_SCALE
 
 from alphabet_triton.launching import KERNEL
+from alphabet_triton.ops.chunk.kernel import POWERS, load_power
 from alphabet_triton.ops.fold.kernel import POLE_ROWS
 
 SCALE = tl.constexpr(TANGENT_SCALE)
@@ -97,7 +98,7 @@ def store_poles(
         b_sr += b_n * (b_ar * b_wr + b_ai * b_wi)
         b_si += b_n * (b_ar * b_wi - b_ai * b_wr)
     b_qr, b_qi = tl.sum(b_sr, 1), tl.sum(b_si, 1)
-    b_pr, b_pi = tl.load(transition + o_m, mask=m_m, other=0.0), tl.load(transition + M + o_m, mask=m_m, other=0.0)
+    b_pr, b_pi = load_power(transition + o_m * POWERS, m_m, M, 1)
     b_tr, b_ti = tl.load(p_transition + o_m, mask=m_m, other=0.0), tl.load(p_transition + M + o_m, mask=m_m, other=0.0)
     b_er, b_ei = tl.load(p_pole + 2 * M + o_m, mask=m_m, other=0.0), tl.load(p_pole + 3 * M + o_m, mask=m_m, other=0.0)
     b_re = b_pr * b_tr + b_pi * b_ti + b_er * b_qr + b_ei * b_qi

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 
 from alphabet_triton.launching import KERNEL
-from alphabet_triton.ops.poles.kernel import hold, load_pole
+from alphabet_triton.ops.chunk.kernel import POWERS
+from alphabet_triton.ops.poles.kernel import hold, load_pole, square
 
 # What is stored of a pole: gain and its derivative as pairs, and the derivatives of decay and frequency.
 POLE_ROWS = tl.constexpr(6)
@@ -29,7 +30,9 @@ def fold_fwd_kernel(
     matrix, transition, matrix_2, transition_2, poles, synthesis, through, D, M, S, S_2,
     BD: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Frames, poles (M,) and norm gains (D,) of both banks to matrices (2M, D), transitions (2M,) and poles (2, 6, M).
+    """Frames, poles (M,) and norm gains (D,) of both banks to matrices (2M, D), poles (2, 6, M) and powers.
+
+    Transitions (2M, 11) are a pole's powers 1, 2, 4, .., each as good as rounded correctly.
 
     A frame is the first 2M columns of a base with rows of S. The direct bank's also gives the synthesis (D, 2M) and,
     with its gain, through (D,).
@@ -45,9 +48,11 @@ def fold_fwd_kernel(
     o_m = i_m * BM + tl.arange(0, BM)
     m_m = o_m < M
     b_alpha, b_arest, b_omega, b_orest, b_dalpha, b_domega = load_pole(raw_decay, raw_frequency, o_m, m_m)
-    b_pr, b_pi, b_gr, b_gi, b_er, b_ei = hold(b_alpha, b_arest, b_omega, b_orest)
-    tl.store(transition + o_m, b_pr, mask=m_m)
-    tl.store(transition + M + o_m, b_pi, mask=m_m)
+    b_pr, b_prrest, b_pi, b_pirest, b_gr, b_gi, b_er, b_ei = hold(b_alpha, b_arest, b_omega, b_orest)
+    for i in tl.static_range(POWERS):
+        tl.store(transition + o_m * POWERS + i, b_pr, mask=m_m)
+        tl.store(transition + (M + o_m) * POWERS + i, b_pi, mask=m_m)
+        b_pr, b_prrest, b_pi, b_pirest = square(b_pr, b_prrest, b_pi, b_pirest)
     p_pole = poles + i_f * POLE_ROWS * M + o_m
     tl.store(p_pole, b_gr, mask=m_m)
     tl.store(p_pole + M, b_gi, mask=m_m)

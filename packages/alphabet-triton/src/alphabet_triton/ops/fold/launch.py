@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from alphabet_triton.blocks import FOLD, FOLD_BWD, feature_blocks
-from alphabet_triton.buffers import contiguous, tiles
+from alphabet_triton.buffers import POWERS, contiguous, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.fold.backward import fold_bwd_kernel
 from alphabet_triton.ops.fold.kernel import POLE_ROWS, fold_fwd_kernel
@@ -39,9 +39,9 @@ class Foldable:
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors of both banks: matrices (2M, D), transitions (2M,), synthesis (D, 2M) and through (D,).
+    """The factors of both banks: matrices (2M, D), transitions (2M, 11), synthesis (D, 2M) and through (D,).
 
-    poles (2, 6, M): derivatives that the backward reads
+    A transition's columns are the pole's powers 1, 2, 4, ..; poles (2, 6, M): derivatives that the backward reads
     """
 
     matrix: Tensor
@@ -57,7 +57,7 @@ def launch_fold(given: Foldable) -> Factors:
     """The factors of both banks."""
     given = Foldable(*contiguous(*vars(given).values()))
     width, modes, like = len(given.gain), len(given.raw_decay), given.gain
-    shapes = 2 * ((2 * modes, width), (2 * modes,)) + ((width, 2 * modes), (width,), (2, POLE_ROWS.value, modes))
+    shapes = 2 * ((2 * modes, width), (2 * modes, POWERS)) + ((width, 2 * modes), (width,), (2, POLE_ROWS.value, modes))
     factors = Factors(*(like.new_empty(shape) for shape in shapes))
     blocks = feature_blocks(FOLD, width)
     grid = (2 * tiles(modes, blocks.sizes["BM"]),)

@@ -159,7 +159,7 @@ def head_fwd_kernel(
     chunks = tl.cdiv(T, BT)
     i_t, i_b = locate(chunks)
     o_t = i_t * BT + tl.arange(0, BT)
-    o_h, _ = halo_tokens(i_t, BT)
+    o_h = halo_tokens(i_t, BT)
     p_valid = valid + i_b * T
     m_t = o_t < T
     m_v = valid_tokens(o_t, m_t, p_valid, MASKED)

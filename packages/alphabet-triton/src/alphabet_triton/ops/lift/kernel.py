@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from alphabet_core.fused import LIFT_OFFSETS, NORM_EPSILON
 
-from alphabet_triton.ops.chunk.kernel import scan_alone, store_states
+from alphabet_triton.ops.chunk.kernel import POWERS, scan_alone, store_states
 
 TAPS = tl.constexpr(len(LIFT_OFFSETS))
 SPACING = tl.constexpr(LIFT_OFFSETS[1] - LIFT_OFFSETS[0])
@@ -115,13 +115,11 @@ def scan_drive(
     for m in range(0, M, BM):
         o_m = m + tl.arange(0, BM)
         m_m = o_m < M
-        b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)
-        b_pi = tl.load(transition + M + o_m, mask=m_m, other=0.0)
         b_er = multiply(b_h, p_h, matrix, o_m, o_t, m_m, m_h, D, 1, D, TS, WIDE, ACTIVATE, BM, BD, BT)
         b_ei = multiply(b_h, p_h, matrix, M + o_m, o_t, m_m, m_h, D, 1, D, TS, WIDE, ACTIVATE, BM, BD, BT)
         b_er = tl.where(m_g[None, :], b_er * b_scale[None, :], 0.0)
         b_ei = tl.where(m_g[None, :], b_ei * b_scale[None, :], 0.0)
-        b_zr, b_zi, b_lr, b_li = scan_alone(b_er, b_ei, b_pr, b_pi, BM, BT)
+        b_zr, b_zi, b_lr, b_li = scan_alone(b_er, b_ei, transition + o_m * POWERS, m_m, M, BM, BT)
         store_states(local, i_b, o_m, o_t, M, T, TS, b_zr, b_zi)
         row = i_b * 2 * M + o_m
         tl.store(ends + row * chunks + i_t, b_lr, mask=m_m)

@@ -6,7 +6,9 @@ The forward is one operator because its three launches share what no gradient is
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import pad
 
+from alphabet_triton.buffers import POWERS
 from alphabet_triton.inference import infer
 from alphabet_triton.ops.edge.launch import launch_edge_backward
 from alphabet_triton.ops.head.launch import launch_head_backward
@@ -71,7 +73,10 @@ def logits_backward(
 ) -> tuple[
     Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor
 ]:
-    """The gradients of `logits`' arguments, in their order, without those of the masks."""
+    """The gradients of `logits`' arguments, in their order, without those of the masks.
+
+    Those of transitions are of their first columns (2M,).
+    """
     length = values.shape[1]
     d_sums, d_sums_2, d_weight, d_head_bias = launch_head_backward(sums, sums_2, counts, weight, descriptor, d_logits)
     d_lifted, d_scale, d_states, *d_reader = launch_reader_backward(
@@ -112,6 +117,8 @@ def _backward(ctx: Any, d_logits: Tensor | None, *_: None) -> tuple[Tensor | Non
     if d_logits is None:
         return (None,) * 16
     d_values, *d_weights = logits_backward(*ctx.saved_tensors, d_logits.contiguous())
+    for i in (4, 10):  # a transition's gradient is its first column's
+        d_weights[i] = pad(d_weights[i].unsqueeze(1), (0, POWERS - 1))
     return d_values, None, None, *d_weights
 
 

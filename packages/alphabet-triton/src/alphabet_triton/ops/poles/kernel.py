@@ -59,8 +59,10 @@ def sine_cosine(b_w, b_wrest):
     b_j = tl.floor(b_w * 0.6366197723675814 + 0.5)
     b_r, b_rest = two_sum(b_w - b_j * QUARTER, b_wrest - b_j * QUARTER_REST)
     b_q, b_qrest = multiply_pairs(b_r, b_rest, b_r, b_rest)
-    b_far = b_q * b_q * (1 / 24 - b_q * (1 / 720 - b_q * (1 / 40320 - b_q * (1 / 3628800))))
-    b_m, b_mrest = add_pairs(-0.5 * b_q, -0.5 * b_qrest, b_far, 0.0 * b_far)
+    b_t, b_trest = multiply_pairs(b_q, b_qrest, b_q, b_qrest)
+    b_t, b_trest = divide_pairs(b_t, b_trest, 24.0 + 0.0 * b_q, 0.0 * b_q)
+    b_far = b_q * b_q * b_q * (1 / 720 - b_q * (1 / 40320 - b_q * (1 / 3628800)))
+    b_m, b_mrest = add_pairs(-0.5 * b_q, -0.5 * b_qrest, b_t, b_trest - b_far)
     b_m, b_mrest = normalize(b_m, b_mrest)
     b_c, b_crest = add_pairs(1.0 + 0.0 * b_m, 0.0 * b_m, b_m, b_mrest)
     b_far = b_q * b_q * (1 / 120 - b_q * (1 / 5040 - b_q * (1 / 362880 - b_q * (1 / 39916800))))
@@ -117,7 +119,10 @@ def times_pole(b_x, b_y, b_alpha, b_omega, constant):
 
 @triton.jit
 def hold(b_alpha, b_arest, b_omega, b_orest):
-    """Transition exp(lambda), gain (exp(lambda) - 1) / lambda and the gain's derivative, each as its two parts."""
+    """Transition exp(lambda), gain (exp(lambda) - 1) / lambda and the gain's derivative, each as its two parts.
+
+    The transition's parts are pairs.
+    """
     b_m, b_mrest, b_e, b_erest = exponential(-b_alpha, -b_arest)
     b_s, b_srest, b_c, b_crest, b_l, b_lrest = sine_cosine(b_omega, b_orest)
     b_pr, b_prrest = multiply_pairs(b_e, b_erest, b_c, b_crest)
@@ -154,4 +159,15 @@ def hold(b_alpha, b_arest, b_omega, b_orest):
     m_near = b_n < 0.0625
     b_er = tl.where(m_near, b_ur, tl.div_rn(b_omega * b_di - b_alpha * b_dr, b_n))
     b_ei = tl.where(m_near, b_ui, tl.div_rn(-b_alpha * b_di - b_omega * b_dr, b_n))
-    return b_pr, b_pi, b_gr, b_gi, b_er, b_ei
+    return b_pr, b_prrest, b_pi, b_pirest, b_gr, b_gi, b_er, b_ei
+
+
+@triton.jit
+def square(b_x, b_xrest, b_y, b_yrest):
+    """The square of x + i y, all in pairs."""
+    b_a, b_arest = multiply_pairs(b_x, b_xrest, b_x, b_xrest)
+    b_b, b_brest = multiply_pairs(b_y, b_yrest, b_y, b_yrest)
+    b_c, b_crest = multiply_pairs(b_x, b_xrest, 2.0 * b_y, 2.0 * b_yrest)
+    b_a, b_arest = add_pairs(b_a, b_arest, -b_b, -b_brest)
+    b_a, b_arest = normalize(b_a, b_arest)
+    return b_a, b_arest, b_c, b_crest

@@ -9,7 +9,7 @@ from alphabet_core.fused import LAGS
 from alphabet_core.fused import MOMENTS as MOMENT_COUNT
 
 from alphabet_triton.launching import KERNEL
-from alphabet_triton.ops.chunk.kernel import compose
+from alphabet_triton.ops.chunk.kernel import POWERS, compose, load_power, raise_powers, times
 
 MOMENTS = tl.constexpr(MOMENT_COUNT)
 # The sums of each lag are variables of their own, named 1, 2 and 3: a kernel has no lists that a loop could fill.
@@ -60,13 +60,18 @@ def scan_bwd_kernel(
     """From d_sums (B, 7, M) and, unless ALONE, d_states (B, 2M, T) to d_drive (B, 2M, T) and d_transition (B, 2M).
 
     The adjoint a[t] = dz[t] + conj(p) a[t+1], zero past the end, runs from the last block to the first; dz collects
-    2 g z for the energy and, for each lag, the partners on both sides.
+    2 g z for the energy and, for each lag, the partners on both sides. What one block gives the next is weighted by
+    powers of p of its own, as in the forward pass.
     """
     i_b, i_m = tl.program_id(0).to(tl.int64), tl.program_id(1)
     o_s, o_m = tl.arange(0, BT), i_m * BM + tl.arange(0, BM)
     m_m = o_m < M
-    b_pr = tl.load(transition + o_m, mask=m_m, other=0.0)[:, None] + tl.zeros([BM, BT], tl.float32)
-    b_pi = tl.zeros([BM, BT], tl.float32) - tl.load(transition + M + o_m, mask=m_m, other=0.0)[:, None]
+    p_pole = transition + o_m * POWERS
+    b_0 = tl.zeros([BM, BT], tl.float32)
+    b_pr, b_pi = load_power(p_pole, m_m, M, 1)
+    b_sr, b_si = load_power(p_pole, m_m, M, BT)
+    b_xr, b_xi = raise_powers(p_pole, m_m, M, BT - 1 - o_s, 1, BT, BM, BT)  # from the end of a block to a token
+    b_wr, b_wi = raise_powers(p_pole, m_m, M, o_s, 1, BT, BM, BT)  # from a token to the start
     p_re = (i_b * 2 * M + o_m[:, None]) * TS
     p_im = p_re + M.to(tl.int64) * TS
     p_valid, p_gate = valid + i_b * T, gate + i_b * T
@@ -89,15 +94,18 @@ def scan_bwd_kernel(
         if not ALONE:
             b_er, b_ei = load_pair(d_states, p_re, p_im, o_t, m_m, m_t)
             b_dr, b_di = b_dr + b_er, b_di + b_ei
-        b_ar, b_ai, b_dr, b_di = tl.associative_scan((b_pr, b_pi, b_dr, b_di), 1, compose, reverse=True)
-        b_dr, b_di = (
-            b_dr + b_ar * b_cr[:, None] - b_ai * b_ci[:, None], b_di + b_ar * b_ci[:, None] + b_ai * b_cr[:, None],
-        )  # fmt: skip
+        b_er, b_ei = times(b_wr, -b_wi, b_dr, b_di)
+        _, _, b_dr, b_di = tl.associative_scan(
+            (b_pr[:, None] + b_0, b_0 - b_pi[:, None], b_dr, b_di), 1, compose, reverse=True
+        )
+        b_ar, b_ai = times(b_pr, -b_pi, b_cr, b_ci)
+        b_ar, b_ai = times(b_xr, -b_xi, b_ar[:, None], b_ai[:, None])
+        b_dr, b_di = b_dr + b_ar, b_di + b_ai
+        b_cr, b_ci = times(b_sr, -b_si, b_cr, b_ci)
+        b_cr, b_ci = b_cr + tl.sum(b_er, 1), b_ci + tl.sum(b_ei, 1)
         b_qr, b_qi = load_pair(states, p_re, p_im, o_t - 1, m_m, m_t & (o_t >= 1))
         b_tr += tl.sum(b_dr * b_qr + b_di * b_qi, 1)
         b_ti += tl.sum(b_di * b_qr - b_dr * b_qi, 1)
-        m_first = (o_s == 0)[None, :]
-        b_cr, b_ci = tl.sum(tl.where(m_first, b_dr, 0.0), 1), tl.sum(tl.where(m_first, b_di, 0.0), 1)
         m_e = m_t
         if MASKED:
             m_e = m_e & (tl.load(p_gate + o_t, mask=m_t, other=0) != 0)

@@ -19,7 +19,7 @@ def launch_scan_adjoint(
     d_states: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """d_drive (B, 2M, T) and d_transition (B, 2M) from d_sums and, if anything else read the states, d_states."""
-    (batch, rows, stride), modes = states.shape, len(transition) // 2
+    (batch, rows, stride), modes = states.shape, states.shape[1] // 2
     d_drive, d_transition = torch.empty_like(states), states.new_empty(batch, rows)
     masked, (mask, open_) = prepare_masks(states, valid, gate)
     blocks = scan_blocks(SCAN_BWD, modes)
