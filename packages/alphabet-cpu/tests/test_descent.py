@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import torch
-from alphabet_core import AlphabetError, TrainingStep, value_checks
+from alphabet_core import AlphabetError, TrainingStep, training, value_checks
 from alphabet_cpu import CpuRuntime, CpuTrainer, descent, trainer
 from alphabet_testing.exact_gradients import assert_gradients_agree
 from alphabet_testing.models import make_batch, make_model
@@ -73,6 +73,13 @@ def test_a_loss_of_ones_own_is_used():
     third = CpuTrainer(make_model())
     third.measure = lambda outputs, targets: outputs.sum() * 0.0 + 7.0
     assert third.accumulate(values, torch.arange(4), 1.0) == 7.0
+
+
+def test_a_loss_that_is_added_to_the_cores_is_used(monkeypatch):
+    monkeypatch.setitem(training.LOSSES, "huber", F.huber_loss)
+    values, targets = make_batch(4, 20, 2)[0], draw_targets("mse")
+    losses = [step(make_model(), loss="huber")(values, targets) for step in (CpuTrainer, TrainingStep)]
+    torch.testing.assert_close(*losses)
 
 
 def test_targets_that_torch_ignores_are_ignored():
