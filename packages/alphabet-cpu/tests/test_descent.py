@@ -35,6 +35,14 @@ def test_losses_and_gradients_are_torchs(loss, size):
     torch.testing.assert_close(found, outputs.grad, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("size", [1e10, -1e10, 1e30, -1e30])
+def test_what_all_outputs_have_in_common_does_not_count(size):
+    outputs, found = torch.full((4, 5), size, dtype=torch.float64), torch.empty(4, 5, dtype=torch.float64)
+    covered, value = descent.COMPILED["cross_entropy"][1](outputs.numpy(), torch.arange(4).numpy(), 1.0, found.numpy())
+    assert covered
+    assert value == pytest.approx(math.log(5), rel=1e-12)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_is_not_a_number_stays_so(loss):
     _, measure, _, _ = descent.COMPILED[loss]

@@ -232,8 +232,11 @@ REFERENCE = {
         "the model has a Halved",
     ),
     "an attribute": (lambda: changed(make_an_attribute), {}, "weight .* AffineHead is no parameter or buffer"),
-    "describe": (lambda: changed(lambda m: setattr(m, "describe", lambda *_, **__: torch.ones(2, 2, 16, 7))), {},
-                 "describe of .* Alphabet is replaced"),
+    "describe": (
+        lambda: changed(lambda m: setattr(m, "describe", lambda *_, **__: torch.ones(2, 2, 16, 7))),
+        {},
+        "describe of .* Alphabet is replaced",
+    ),
     "double": (lambda: make_model().double(), {}, r"the model is torch\.float64"),
     "other head": (
         lambda: changed(lambda m: setattr(m, "head", make_model(variant="energy-only").head)),

@@ -68,8 +68,6 @@ class FusedTrainer(FusedDispatch, TrainingStep):
         """Why the reference runs a call, or None; a trainer adds what holds for gradients alone."""
         if not torch.is_grad_enabled():
             return "gradients are switched off, as by torch.no_grad()"
-        if any(frame.base.requires_grad for frame in self.trainable_frames()):
-            return "the base of a frame requires a gradient; the kernels compute none for it"
         return gradient_fallback_reason(self.parameters)
 
     def trainable_frames(self) -> list[Frame]:
