@@ -137,15 +137,17 @@ def _work(jobs: SimpleQueue[Job]) -> None:
 
 def _run(task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]") -> None:
     """Call the task, unless there is no ticket left, and tell the caller how it ended."""
-    if not _take(tickets):
-        return
-    found: BaseException | None = None
+    if _take(tickets):
+        finished.put(_call(task))
+
+
+def _call(task: Task) -> BaseException | None:
+    """What the task raised, if anything."""
     try:
         task()
     except BaseException as error:
-        found = error
-    del task
-    finished.put(found)
+        return error
+    return None
 
 
 def _forget_workers() -> None:
