@@ -30,6 +30,10 @@ def replace_forward(model):
     model.head.forward = torch.zeros_like
 
 
+def hide_a_parameter(model):
+    vars(model.head)["weight"] = model.head.weight.detach().clone()
+
+
 CHANGES = {
     "another parameter": lambda model: setattr(model.head, "bias", torch.nn.Parameter(model.head.bias.detach())),
     "a parameter taken away": lambda model: setattr(model.head, "bias", None),
@@ -46,6 +50,10 @@ CHANGES = {
     "a module more": lambda model: model.head.add_module("more", torch.nn.Identity()),
     "another dictionary": trade_stores,
     "a forward of its own": replace_forward,
+    "a method of its own": lambda model: setattr(model, "describe", torch.zeros_like),
+    "an attribute in place of a parameter": hide_a_parameter,
+    "the same memory, negated": set_data(torch._neg_view),
+    "a sparse buffer": lambda model: model.head.register_buffer("more", torch.eye(2).to_sparse()),
     "a forward hook": lambda model: model.head.register_forward_hook(lambda *given: None),
     "a forward pre-hook": lambda model: model.direct.register_forward_pre_hook(lambda *given: None),
     "a backward hook": lambda model: model.direct.register_full_backward_hook(lambda *given: None),
@@ -89,3 +97,9 @@ def test_memory_that_was_watched_is_not_given_to_another_tensor():
     model.head.weight.data = torch.zeros(0)
     others = [torch.zeros(shape) for _ in range(50)]
     assert not {tensor.data_ptr() for tensor in others} & set(watch.places)
+
+
+def test_a_model_with_tensors_without_memory_is_never_unchanged():
+    model = make_model()
+    model.head.register_buffer("more", torch.eye(2).to_sparse())
+    assert not ModelWatch(model).unchanged()

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import torch
-from alphabet_core import AlphabetError, TrainingStep, value_checks
+from alphabet_core import AlphabetError, TrainingStep, training, value_checks
 from alphabet_cpu import CpuRuntime, CpuTrainer, descent, trainer
 from alphabet_testing.exact_gradients import assert_gradients_agree
 from alphabet_testing.models import make_batch, make_model
@@ -33,6 +33,14 @@ def test_losses_and_gradients_are_torchs(loss, size):
     assert covered
     assert value == pytest.approx(float(wanted.detach()), rel=1e-12, abs=1e-15)
     torch.testing.assert_close(found, outputs.grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e10, -1e10, 1e30, -1e30])
+def test_what_all_outputs_have_in_common_does_not_count(size):
+    outputs, found = torch.full((4, 5), size, dtype=torch.float64), torch.empty(4, 5, dtype=torch.float64)
+    covered, value = descent.COMPILED["cross_entropy"][1](outputs.numpy(), torch.arange(4).numpy(), 1.0, found.numpy())
+    assert covered
+    assert value == pytest.approx(math.log(5), rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -73,6 +81,13 @@ def test_a_loss_of_ones_own_is_used():
     third = CpuTrainer(make_model())
     third.measure = lambda outputs, targets: outputs.sum() * 0.0 + 7.0
     assert third.accumulate(values, torch.arange(4), 1.0) == 7.0
+
+
+def test_a_loss_that_is_added_to_the_cores_is_used(monkeypatch):
+    monkeypatch.setitem(training.LOSSES, "huber", F.huber_loss)
+    values, targets = make_batch(4, 20, 2)[0], draw_targets("mse")
+    losses = [step(make_model(), loss="huber")(values, targets) for step in (CpuTrainer, TrainingStep)]
+    torch.testing.assert_close(*losses)
 
 
 def test_targets_that_torch_ignores_are_ignored():

@@ -12,6 +12,7 @@ from alphabet_cpu.kernels.optimizer import COUNT, GRADIENT, MEAN, SQUARE, STEPS,
 from alphabet_testing.models import make_batch, make_model
 from alphabet_testing.sizes import SIZES
 from alphabet_testing.trainers import CHANGES, assert_equal, assert_steps_follow, set_gradients
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 
 def make_pair(recipe, sizes=SIZES[0]):
@@ -102,6 +103,33 @@ def test_hooks_of_the_optimizer_are_called_and_schedulers_content():
     fused.optimizer.register_step_post_hook(lambda *_: calls.append(1))
     fused.step(values, torch.arange(4))
     assert calls == [1]
+
+
+def test_hooks_of_all_optimizers_and_a_step_of_ones_own_are_called():
+    values, calls = make_batch(4, 30, 2)[0], []
+    fused, _ = make_pair(RECIPES["B"])
+    for register in (register_optimizer_step_pre_hook, register_optimizer_step_post_hook):
+        handle = register(lambda *_: calls.append("hook"))
+        fused.step(values, torch.arange(4))
+        handle.remove()
+    fused.step(values, torch.arange(4))
+    assert calls == ["hook", "hook"]
+    step = fused.optimizer.step
+    fused.optimizer.step = lambda: (calls.append("step"), step())
+    fused.step(values, torch.arange(4))
+    assert calls == ["hook", "hook", "step"]
+
+
+def test_gradients_of_parameters_that_do_not_move_are_clipped_too():
+    pair = make_pair(Recipe(1e-2, 1e-3))
+    for step in pair:
+        step.optimizer = torch.optim.AdamW(step.model.head.parameters(), lr=1e-2)
+        for seed in range(3):
+            set_gradients(step.model, seed)
+            step.update()
+    assert_equal(*pair, atol=3e-6)
+    fused, plain = (step.model.head.weight.grad for step in pair)
+    torch.testing.assert_close(fused, plain, rtol=1e-5, atol=0.0)
 
 
 def test_only_torch_takes_other_settings():

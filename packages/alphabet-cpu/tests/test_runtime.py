@@ -181,7 +181,62 @@ def scan_twice(transition, drive, initial):
     return 2.0 * scan_chunked(transition, drive, initial)
 
 
+class Halved(torch.Tensor):
+    """Numbers that are half of what their memory says."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        found = super().__torch_function__(function, types, args, kwargs)
+        return 0.5 * found if function is torch.nn.functional.linear else found
+
+
+def trade(where, name, change):
+    """A model, one tensor of which is another parameter."""
+
+    def trade_in(model):
+        module = model.get_submodule(where)
+        setattr(module, name, torch.nn.Parameter(change(getattr(module, name).detach())))
+
+    return lambda: changed(trade_in), {}
+
+
+def make_an_attribute(model):
+    weight = model.head.weight.detach().clone()
+    del model.head.weight
+    model.head.weight = weight
+
+
 REFERENCE = {
+    "a bias for all outputs": (*trade("head", "bias", lambda bias: bias[:1]), r"weight .* AffineHead is \(5, 224\)"),
+    "a gain for all features": (*trade("direct.norm", "gain", lambda gain: gain[:1]), r"gain .* RMSNorm is \(1,\)"),
+    "a lift's bias for all features": (*trade("cascaded.lift", "bias", lambda bias: bias[:1]), r"bias .* is \(1,\)"),
+    "a biased projection": (
+        lambda: changed(lambda m: setattr(m.project, "bias", torch.nn.Parameter(torch.ones(64)))),
+        {},
+        "the projection has a bias",
+    ),
+    "no synthesis": (lambda: changed(lambda m: setattr(m, "synthesis", None)), {}, "does not have the parts"),
+    "a lazy negation": (
+        lambda: changed(lambda m: setattr(m.head.weight, "data", torch._neg_view(m.head.weight.data))),
+        {},
+        "plain memory",
+    ),
+    "a sparse projection": (*trade("project", "weight", torch.Tensor.to_sparse), "torch.sparse_coo"),
+    "a sparse buffer": (
+        lambda: changed(lambda m: m.head.register_buffer("more", torch.eye(2).to_sparse())),
+        {},
+        "torch.sparse_coo",
+    ),
+    "a parameter of a class of its own": (
+        *trade("project", "weight", lambda weight: weight.as_subclass(Halved)),
+        "the model has a Halved",
+    ),
+    "an attribute": (lambda: changed(make_an_attribute), {}, "weight .* AffineHead is no parameter or buffer"),
+    "describe": (
+        lambda: changed(lambda m: setattr(m, "describe", lambda *_, **__: torch.ones(2, 2, 16, 7))),
+        {},
+        "describe of .* Alphabet is replaced",
+    ),
     "double": (lambda: make_model().double(), {}, r"the model is torch\.float64"),
     "other head": (
         lambda: changed(lambda m: setattr(m, "head", make_model(variant="energy-only").head)),
@@ -212,6 +267,18 @@ def test_everything_else_visibly_takes_the_reference(case):
     assert re.search(reason, path)
     with torch.no_grad():
         assert torch.equal(runtime(values, **given_masks), model(values, **given_masks))
+
+
+def test_a_head_of_another_size_is_refused_as_torch_does():
+    model, (values, _) = make_model(), make_batch(2, 30, 2)
+    runtime = CpuRuntime(model)
+    for features in (100, 400):
+        model.head.weight = torch.nn.Parameter(torch.ones(5, features))
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            runtime(values)
+    model.head.weight, model.head.bias = map(torch.nn.Parameter, (torch.ones(7, 224), torch.zeros(7)))
+    assert runtime.path(values) == "fused"
+    assert difference(model, values) < 1e-3
 
 
 def test_hooks_on_all_modules_are_called():

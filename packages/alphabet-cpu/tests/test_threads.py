@@ -1,7 +1,10 @@
 """Threads, forks and what they share."""
 
+import copy
 import sys
 import threading
+import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +14,7 @@ from alphabet_core import read_sequence
 from alphabet_cpu import CpuRuntime, CpuTrainer, batch, trainer, workers
 from alphabet_cpu.batch import LEAST_PER_THREAD, count_threads, is_split, read_batch, read_plain_batch, run_batch
 from alphabet_cpu.kernels.memory import claim
-from alphabet_cpu.openmp import find_setter, is_obeyed
+from alphabet_cpu.openmp import find_product_setter, find_setter, is_obeyed, one_product_thread
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import one_torch_thread, run_together
 from alphabet_testing.models import make_batch, make_model
@@ -145,6 +148,46 @@ def test_results_repeat_bit_by_bit_and_do_not_depend_on_the_threads():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_the_energy_heads_products_do_not_depend_on_the_threads_either():
+    model, (values, masks) = make_model(2, 43, 17, 5, variant="energy-only"), make_batch(5, 40, 2, "both")
+    runtime, before, results = CpuRuntime(model), torch.get_num_threads(), []
+    try:
+        for threads in range(1, 8):
+            torch.set_num_threads(threads)
+            step = CpuTrainer(copy.deepcopy(model))
+            step.accumulate(values, torch.arange(5), 1.0, **masks)
+            gradients = [parameter.grad for parameter in step.parameters]
+            results.append([runtime(values, **masks), *gradients])
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for result in results for a, b in zip(result, results[0], strict=True))
+
+
+def test_products_have_their_number_back_after_an_error():
+    set_threads = find_product_setter()
+    if set_threads is None:
+        pytest.skip("torch comes without MKL here")
+    kept = set_threads(2)
+    try:
+        with pytest.raises(RuntimeError), one_product_thread():
+            raise RuntimeError("planted")
+        assert set_threads(2) == 2
+    finally:
+        set_threads(kept)
+
+
+def test_threads_that_wait_keep_nothing_of_the_last_call():
+    both, kept = threading.Barrier(2), np.zeros(4)
+    found = weakref.ref(kept)
+    run_together(lambda kept=kept: both.wait(20), threads=2)
+    del kept
+    deadline = time.monotonic() + 20
+    while found() is not None and time.monotonic() < deadline:  # the worker may not have got that far
+        time.sleep(0.01)
+    assert found() is None
 
 
 def test_several_threads_may_share_a_runtime():

@@ -155,6 +155,30 @@ def test_gradient_hooks_are_called():
     assert len(calls) == 1
 
 
+def test_a_base_that_requires_a_gradient_gets_the_references():
+    values, _ = make_batch(4, 20, 2)
+    models = [make_model(), make_model()]
+    for model, kind in zip(models, (CpuTrainer, TrainingStep), strict=True):
+        model.direct.frame.base.requires_grad_()
+        kind(model).accumulate(values, torch.arange(4), 1.0)
+    fused, plain = (model.direct.frame.base.grad for model in models)
+    torch.testing.assert_close(fused, plain)
+    step = CpuTrainer(models[0])
+    for wanted in (True, False, False, True):  # from the second step on, compiled code moves the base
+        models[0].direct.frame.base.requires_grad_(wanted).grad = None
+        step(values, torch.arange(4))
+    assert models[0].direct.frame.base.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_without_gradients_it_refuses_as_the_reference_does(turned):
+    values, model = make_batch(4, 20, 2)[0], make_model(turned=turned)
+    step, before = CpuTrainer(model), copy.deepcopy(model.state_dict())
+    with torch.no_grad(), pytest.raises(RuntimeError, match="does not require grad"):
+        step(values, torch.arange(4))
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
 def test_mistakes_get_the_cores_words():
     with pytest.raises(AlphabetError, match="model must be an Alphabet"):
         CpuTrainer(torch.nn.Linear(2, 2))

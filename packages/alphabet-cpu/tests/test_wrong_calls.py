@@ -49,6 +49,7 @@ CALLS = [
     ("valid", NO_TENSORS_NOR_NONE, lambda it: RUNTIME(VALUES, valid=it)),
     ("observed", NO_TENSORS_NOR_NONE, lambda it: RUNTIME(VALUES, observed=it)),
     ("values", NO_TENSORS, lambda it: trainer()(it, TARGETS)),
+    ("values", NO_TENSORS, lambda it: trainer().accumulate(it, TARGETS, 1.0)),
     ("targets", NO_TENSORS, lambda it: trainer()(VALUES, it)),
     ("targets", NO_TENSORS, lambda it: trainer(loss="mse")(VALUES, it)),
     ("microbatch", without(NO_COUNTS, "None"), lambda it: trainer(microbatch=it)),

@@ -32,6 +32,8 @@ def descend(name: str, head: nn.Module, outputs: Outputs, targets: Tensor, share
 
     None where only torch can say what the loss is, or what is wrong with the targets.
     """
+    if name not in COMPILED:  # one that somebody added to the core's
+        return None
     function, measure, dtype, rank = COMPILED[name]
     batch, classes = outputs.logits.shape
     if LOSSES[name] is not function or type(targets) is not Tensor or targets.dtype is not dtype:
@@ -81,6 +83,12 @@ def drop_gradients(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None
+
+
+def moves_only(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:
+    """Whether an optimizer's first group is these parameters, so that it moves those whose gradients are clipped."""
+    moved = optimizer.param_groups[0]["params"]
+    return len(moved) == len(parameters) and all(map(is_, moved, parameters))
 
 
 def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:

@@ -54,10 +54,10 @@ class CpuDispatch(FusedDispatch):
 def look_at(model: Alphabet) -> Finding:
     """What is to be known of a model; the watch comes first, so that it sees what changes meanwhile."""
     watch = ModelWatch(model)
-    table = None
-    if all(tensor.is_contiguous() for tensor in watch.tensors):
+    reason, table = fused_fallback_reason(model), None
+    if reason is None and all(tensor.is_contiguous() for tensor in watch.tensors):
         table = np.array([(place, tensor.numel()) for place, tensor in zip(watch.places, watch.tensors, strict=True)])
-    return Finding(watch, fused_fallback_reason(model), table)
+    return Finding(watch, reason, table)
 
 
 def fused_fallback_reason(model: Alphabet, values: Tensor | None = None) -> str | None:

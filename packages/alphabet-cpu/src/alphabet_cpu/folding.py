@@ -17,6 +17,7 @@ from alphabet_cpu.kernels.layout import Floats, count_packed, unpack
 from alphabet_cpu.weights import ModelWeights, arrange, pack, read_sizes, with_head
 
 BANK = len(BankParameters._fields)
+BASE = BankParameters._fields.index("base")
 POLES = [BankParameters._fields.index(name) for name in ("raw_decay", "raw_frequency")]
 EMPTY: Floats = np.empty(0, np.float32)
 
@@ -36,9 +37,11 @@ class FoldingByGraph:
 
 
 def is_at_base(model: Alphabet) -> bool:
-    """Whether all frames are trainable and have a zero tangent."""
+    """Whether all frames are trainable and have a zero tangent, and no base wants a gradient, which is autograd's."""
+    frames = [bank.frame for bank in model.banks()]
     return all(
-        isinstance(bank.frame, Frame) and not bank.frame.tangent.detach().numpy().any() for bank in model.banks()
+        isinstance(frame, Frame) and not frame.base.requires_grad and not frame.tangent.detach().numpy().any()
+        for frame in frames
     )
 
 
@@ -53,6 +56,7 @@ class FoldingAtBase:
         self._absent = [] if model.cascaded is not None else [*range(1 + len(banks[0]), len(self._tensors))]
         arrays = [np.ascontiguousarray(tensor.detach().numpy()) for tensor in self._tensors]
         self._parameters, self._shapes = _group(arrays), [array.shape for array in arrays]
+        self._bases = [bank[BASE] for bank in banks]
         self._poles = [arrays[1 + BANK * b + k] for b in range(len(banks)) for k in POLES]
         self._sizes = tuple(sizes := read_sizes(model.config))
         packed: Floats = allocate(count_packed(sizes))
@@ -60,7 +64,9 @@ class FoldingAtBase:
         self.weights: ModelWeights = with_head(model, packed)
 
     def repeat(self) -> bool:
-        """Fold parameters that may have changed where they lie; False if the frames are no longer at their base."""
+        """Fold parameters that may have changed where they lie; False where `is_at_base` no longer holds."""
+        if any(base.requires_grad for base in self._bases):
+            return False
         arrays = self.weights.arrays
         np.concatenate(self._poles, out=arrays.poles.reshape(-1))
         at_base: bool = fold_if_at_base(self._parameters, self._sizes, arrays.packed)

@@ -5,12 +5,15 @@ process's number was in between.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import torch
 
+# In torch's own library where it comes with MKL; a thread's number, zero for none of its own, as it was before.
+PRODUCTS = "MKL_Set_Num_Threads_Local"
 LIBRARIES = ("libgomp*", "libiomp5*", "libomp*")
 
 
@@ -36,3 +39,33 @@ def is_obeyed(set_threads: Callable[[int], object]) -> bool:
         return torch.get_num_threads() == threads + 1
     finally:
         set_threads(threads)
+
+
+@contextmanager
+def one_product_thread() -> Iterator[None]:
+    """Let matrix products of this thread take no other: MKL, which has a number of its own, adds up otherwise by many.
+
+    Without MKL nothing is set.
+    """
+    set_threads = find_product_setter()
+    if set_threads is None:
+        yield
+        return
+    kept = 0
+    try:
+        kept = set_threads(1)
+        yield
+    finally:
+        set_threads(kept)
+
+
+@cache
+def find_product_setter() -> Callable[[int], int] | None:
+    """MKL's function that sets the calling thread's number and returns what it was, or None without MKL."""
+    for path in sorted((Path(torch.__file__).parent / "lib").glob("*torch_cpu*")):
+        try:
+            set_threads: Callable[[int], int] = getattr(ctypes.CDLL(str(path)), PRODUCTS)
+        except (OSError, AttributeError):
+            continue
+        return set_threads
+    return None

@@ -13,6 +13,7 @@ from alphabet_cpu.batch import read_batch, read_plain_batch, run_batch
 from alphabet_cpu.dispatch import CpuDispatch, Finding
 from alphabet_cpu.kernels.layout import Floats, Outputs
 from alphabet_cpu.kernels.memory import same_floats
+from alphabet_cpu.openmp import one_product_thread
 from alphabet_cpu.weights import ModelWeights, energies_only, fold_and_select
 from alphabet_cpu.workers import one_torch_thread
 
@@ -56,7 +57,7 @@ class CpuRuntime(CpuDispatch, FusedRuntime):
         if self.model.config.energy_hidden is None:
             return torch.from_numpy(self._run(values, time_delta, observed, valid).logits).float()
         outputs = self._run(values, time_delta, observed, valid, energies=True)
-        with torch.no_grad():
+        with one_torch_thread(), one_product_thread(), torch.no_grad():
             logits: Tensor = self.model.head(torch.from_numpy(outputs.descriptor).float())
         return logits
 

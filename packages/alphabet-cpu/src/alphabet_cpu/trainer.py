@@ -18,13 +18,14 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from alphabet_cpu.batch import Pass, count_threads, is_split, read_batch, read_plain_batch, run_batch
-from alphabet_cpu.descent import adamw_table, descend, descend_by_graph, drop_gradients
+from alphabet_cpu.descent import adamw_table, descend, descend_by_graph, drop_gradients, moves_only
 from alphabet_cpu.dispatch import CpuDispatch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.kernels.backward import DONE, Gradients, Return, backpropagate, count_behind
 from alphabet_cpu.kernels.layout import Batch, Doubles, Floats, Outputs, without_names
 from alphabet_cpu.kernels.optimizer import clip_and_move, rebase
 from alphabet_cpu.kernels.tiles import count_tiles
+from alphabet_cpu.openmp import one_product_thread
 from alphabet_cpu.weights import ModelWeights, energies_only
 from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_together
 
@@ -89,7 +90,7 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
     def _accumulate(self, values: Tensor, targets: Tensor, share: float, threads: int, **side_inputs: Tensor) -> Tensor:
         model, sequence, batch = self.alphabet, None, None
         require_number("share", share, zero=True)
-        if not side_inputs and not values.requires_grad:
+        if not side_inputs and isinstance(values, Tensor) and not values.requires_grad:
             batch = read_plain_batch(values, model.config.channels)
         if batch is None:
             sequence = read_sequence(values, channels=model.config.channels, like=model.project.weight, **side_inputs)
@@ -126,8 +127,9 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
         head, found = self.alphabet.head, None
         if isinstance(head, EnergyHead):
             descriptor = torch.from_numpy(outputs.descriptor).float().requires_grad_()
-            loss = self.measure(head(descriptor), targets) * share
-            loss.backward()
+            with one_product_thread():
+                loss = self.measure(head(descriptor), targets) * share
+                loss.backward()
             assert descriptor.grad is not None
             return loss.detach(), descriptor.grad.double().numpy()
         if is_cores(self.measure) and is_cores(self.check_targets):
@@ -137,7 +139,9 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
         settings = read_adamw_settings(self.optimizer)
-        table = None if settings is None else adamw_table(self.optimizer)
+        table = None
+        if settings is not None and moves_only(self.optimizer, self.parameters):
+            table = adamw_table(self.optimizer)
         if settings is None or table is None or (self._threads is None and self.look().reason is not None):
             super().update()
             return
@@ -156,7 +160,7 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
         kept, watch = self._frames, (self._finding or self.look()).watch
         if kept is None or kept.watch is not watch:
             frames = self.trainable_frames()
-            arrays = [(frame.base.numpy(), frame.tangent.detach().numpy()) for frame in frames]
+            arrays = [(frame.base.detach().numpy(), frame.tangent.detach().numpy()) for frame in frames]
             kept = self._frames = Frames(watch, arrays, [*self.parameters, *(frame.base for frame in frames)])
         return kept
 

@@ -132,15 +132,22 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        task, tickets, finished = jobs.get()
-        if not _take(tickets):
-            continue
-        try:
-            task()
-        except BaseException as error:
-            finished.put(error)
-        else:
-            finished.put(None)
+        _run(*jobs.get())  # whose locals end with it: a thread that waits keeps no arrays of the last call
+
+
+def _run(task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]") -> None:
+    """Call the task, unless there is no ticket left, and tell the caller how it ended."""
+    if _take(tickets):
+        finished.put(_call(task))
+
+
+def _call(task: Task) -> BaseException | None:
+    """What the task raised, if anything."""
+    try:
+        task()
+    except BaseException as error:
+        return error
+    return None
 
 
 def _forget_workers() -> None:

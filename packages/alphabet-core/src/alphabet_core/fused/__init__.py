@@ -1,6 +1,7 @@
 """The contract between the reference and the runtimes that fuse it: all that such a runtime may import of the core.
 
 dispatch    FusedDispatch: which calls kernels cover, and why the reference runs the others
+layout      where tensors lie, and of which shapes they must be
 runtime     FusedRuntime and FusedTrainer: the bases of inference and of complete training steps
 folding     the model's factors multiplied out: what kernels read instead of the parameters
 watching    ModelWatch and SettingsMemo: what a call must know of them, in a few microseconds

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch.optim import optimizer as torch_optimizer
 
 # What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
 CLIP_EPSILON = 1e-6
@@ -23,7 +24,7 @@ def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | Non
     group = optimizer.param_groups[0]
     if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
         return None
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    if does_more(optimizer):
         return None
     if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
         return None
@@ -31,3 +32,18 @@ def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | Non
     if not all(isinstance(setting, int | float) for setting in settings):
         return None
     return AdamWSettings(*map(float, settings))
+
+
+def does_more(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step calls hooks, its own or those of all optimizers, or is somebody's own.
+
+    A scheduler of learning rates replaces `step` by one that only notes that it was called.
+    """
+    hooks = (
+        optimizer._optimizer_step_pre_hooks,
+        optimizer._optimizer_step_post_hooks,
+        torch_optimizer._global_optimizer_pre_hooks,
+        torch_optimizer._global_optimizer_post_hooks,
+    )
+    replaced = vars(optimizer).get("step")
+    return any(hooks) or not (replaced is None or hasattr(replaced, "_wrapped_by_lr_sched"))

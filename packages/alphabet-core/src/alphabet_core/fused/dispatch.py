@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from alphabet_core.frame import FixedFrame, Frame
+from alphabet_core.fused.layout import is_plain, layout_fallback_reason
 from alphabet_core.head import AffineHead, EnergyHead
 from alphabet_core.lift import Lift
 from alphabet_core.model import Alphabet, Bank, Synthesis
@@ -104,18 +105,21 @@ def module_fallback_reason(model: Alphabet, device: str) -> str | None:
             return f"the model has a {type(module).__name__}, which may compute something else"
         if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
             return f"a hook is registered on the model's {type(module).__name__}; the kernels would not call it"
-        if "forward" in module.__dict__:
-            return f"forward of the model's {type(module).__name__} is replaced; the kernels would not call it"
+        for name in vars(module):
+            if callable(getattr(type(module), name, None)):
+                return f"{name} of the model's {type(module).__name__} is replaced; the kernels would not call it"
     if any(module.bias is None for module in list_modules(model.head) if isinstance(module, nn.Linear)):
         return "the head has no bias"
-    if isinstance(model.head, EnergyHead) != (model.config.energy_hidden is not None):
+    if type(model.head) is not (AffineHead if model.config.energy_hidden is None else EnergyHead):
         return f"the head is {type(model.head).__name__}, which is not what the configuration says"
     for tensor in list_tensors(modules):
+        if not is_plain(tensor):
+            return f"the model has a {type(tensor).__name__} ({tensor.layout}); the kernels read plain memory"
         if tensor.dtype is not torch.float32:
             return f"the model is {tensor.dtype}; the kernels compute in torch.float32"
         if tensor.device.type != device:
             return f"the model is on {tensor.device}"
-    return None
+    return layout_fallback_reason(model)
 
 
 def gradient_fallback_reason(parameters: list[nn.Parameter]) -> str | None:

@@ -66,6 +66,8 @@ class FusedTrainer(FusedDispatch, TrainingStep):
     @abstractmethod
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; a trainer adds what holds for gradients alone."""
+        if not torch.is_grad_enabled():
+            return "gradients are switched off, as by torch.no_grad()"
         return gradient_fallback_reason(self.parameters)
 
     def trainable_frames(self) -> list[Frame]:

@@ -30,7 +30,7 @@ def cross_entropy(outputs, targets, share, d_outputs):
         for k in range(classes):
             d_outputs[b, k] *= each / total
         d_outputs[b, target] -= each
-        loss += math.log(total) + largest - outputs[b, target]
+        loss += math.log(total) + (largest - outputs[b, target])  # where both are large, their difference comes first
     return True, loss * each
 
 
