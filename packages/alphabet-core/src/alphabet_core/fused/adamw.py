@@ -3,9 +3,12 @@
 from typing import NamedTuple
 
 import torch
+from torch.optim import optimizer as torch_optimizer
 
 # What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
 CLIP_EPSILON = 1e-6
+# What `torch.optim.optimizer.register_optimizer_step_..._hook` fills, for every optimizer of the process.
+GLOBAL_STEP_HOOKS = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)
 
 
 class AdamWSettings(NamedTuple):
@@ -23,7 +26,9 @@ def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | Non
     group = optimizer.param_groups[0]
     if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
         return None
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks or any(GLOBAL_STEP_HOOKS):
+        return None
+    if is_step_replaced(optimizer):
         return None
     if group["amsgrad"] or group["maximize"] or not group.get("decoupled_weight_decay", True):
         return None
@@ -31,3 +36,12 @@ def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | Non
     if not all(isinstance(setting, int | float) for setting in settings):
         return None
     return AdamWSettings(*map(float, settings))
+
+
+def is_step_replaced(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer has a `step` that does something else; a scheduler's notes that it was called, no more."""
+    step = vars(optimizer).get("step")
+    if step is None:
+        return False
+    noted = getattr(step, "_wrapped_by_lr_sched", False) and getattr(step, "__wrapped__", None)
+    return noted is not type(optimizer).step

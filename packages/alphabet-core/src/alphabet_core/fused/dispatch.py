@@ -1,6 +1,8 @@
 """Dispatch: the calls that a fused runtime covers; the reference runs the others, and the reason is given in words."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cache
 from itertools import chain
 from operator import attrgetter
 
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
+from alphabet_core.config import AlphabetConfig
 from alphabet_core.frame import FixedFrame, Frame
 from alphabet_core.head import AffineHead, EnergyHead
 from alphabet_core.lift import Lift
@@ -110,12 +113,40 @@ def module_fallback_reason(model: Alphabet, device: str) -> str | None:
         return "the head has no bias"
     if isinstance(model.head, EnergyHead) != (model.config.energy_hidden is not None):
         return f"the head is {type(model.head).__name__}, which is not what the configuration says"
+    reason = shape_fallback_reason(model)
+    if reason is not None:
+        return reason
     for tensor in list_tensors(modules):
         if tensor.dtype is not torch.float32:
             return f"the model is {tensor.dtype}; the kernels compute in torch.float32"
         if tensor.device.type != device:
             return f"the model is on {tensor.device}"
     return None
+
+
+def shape_fallback_reason(model: Alphabet) -> str | None:
+    """Why a model's parameters and buffers are not those that kernels read by the configuration's sizes, or None.
+
+    Torch broadcasts what is too small and adds a bias that was put in; the head alone may have other outputs.
+    """
+    wanted = list_shapes(model.config)
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if name not in wanted:
+            return f"the model has {name}, which its configuration does not know"
+        shape = wanted[name]
+        if isinstance(model.head, nn.Linear) and name in ("head.weight", "head.bias"):
+            shape = (len(model.head.weight), *shape[1:])
+        if tuple(tensor.shape) != shape:
+            return f"{name} has shape {tuple(tensor.shape)}; the kernels read {shape}"
+    return None
+
+
+@cache
+def list_shapes(config: AlphabetConfig) -> Mapping[str, tuple[int, ...]]:
+    """The shapes of all parameters and buffers of a model, by name, as its configuration has them."""
+    with torch.device("meta"):
+        model = Alphabet(config)
+    return {name: tuple(tensor.shape) for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
 
 def gradient_fallback_reason(parameters: list[nn.Parameter]) -> str | None:
