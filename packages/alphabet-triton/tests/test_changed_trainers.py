@@ -55,7 +55,6 @@ def replace_parameters(trainer):
     trainer.model.load_state_dict(changed, assign=True)
 
 
-
 CHANGES = {
     "another optimizer, of a part": train_a_part,
     "a parameter taken from the optimizer": leave_one_out,

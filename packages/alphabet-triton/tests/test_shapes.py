@@ -1,4 +1,4 @@
-"""Parameters of other shapes than a configuration's, which torch broadcasts or adds, and which kernels must not read."""
+"""Parameters of other shapes than a configuration's: torch broadcasts or adds them, kernels must not read them."""
 
 import copy
 import os

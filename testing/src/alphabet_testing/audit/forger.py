@@ -14,22 +14,22 @@ from alphabet_audit.evidence.chain import MANIFEST, identity_of, require_version
 from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
 from alphabet_audit.judge.evaluate import Evaluation, judge_formed
 
-from alphabet_testing.audit.oracle import FREE, MUST, UNKNOWN, judge_manifest, judge_record, same
+from alphabet_testing.audit.oracle import (
+    FREE,
+    MUST,
+    NARROW,
+    ODD_VARIABLES,
+    SET,
+    UNKNOWN,
+    WIDE,
+    judge_manifest,
+    judge_record,
+    same,
+)
 from alphabet_testing.audit.record_faults import summarize_again
 
 CHAINED = ("index", "previous")  # which closing the chain sets
 WORDS = ("", "x", "nan", "inf", "pass", "timed", "a\nline", "\ud800", "\x1b[2J", "<b>", "é", "0", "x" * 2000)
-# What parts answer in a process restricted to AVX2 and in a free one, and the variables of a restricted one.
-NARROW = {"torch": "AVX2", "onednn": "Intel AVX2", "mkl": "Intel(R) Architecture processors",
-          "numba": "skylake-avx512: avx,avx2,fma"}  # fmt: skip
-WIDE = {"torch": "AVX512", "onednn": "Intel AVX-512 with Intel DL Boost", "mkl": "Intel(R) AVX-512 enabled processors",
-        "numba": "skylake-avx512: avx,avx2,avx512f,fma"}  # fmt: skip
-SET = {
-    "ATEN_CPU_CAPABILITY": "avx2", "DNNL_MAX_CPU_ISA": None, "MKL_CBWR": None, "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    "NUMBA_CPU_FEATURES": "+avx,+avx2,-avx512f,+fma", "NUMBA_CPU_NAME": None, "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3",
-}  # fmt: skip
-ODD_VARIABLES = (None, "", "avx512", "AVX512_CORE", "+avx,+avx2,+avx512f", "+avx2,+avx10.2-512", "-avx2", "native")
 ODD = (None, True, False, [], {}, [1], {"A": 1}, -1, 10**30, 10**400, 1e300, -0.5, "", "nan", "x", "\ud800", [[[]]])
 
 
@@ -103,7 +103,8 @@ class Forger:
         forged = self.begin()
         if self.rng.random() < 0.25:
             self.rng.choice((self.drop, self.double, self.move, self.swap, self.insert_session, self.insert_resume,
-                             self.rewrite_samples, self.copy_row, self.exchange_arms, self.change_vectors))(forged)  # fmt: skip
+                             self.rewrite_samples, self.copy_row, self.exchange_arms,
+                             self.change_vectors))(forged)  # fmt: skip
             return forged
         kinds = self.rng.sample(sorted(self.kinds), min(self.rng.choice((1, 1, 1, 2, 3)), len(self.kinds)))
         in_manifest = self.rng.randrange(5)  # once at most: a second change could undo the first
