@@ -11,6 +11,8 @@ from alphabet_audit import AuditError, read_declarations
 from alphabet_audit.declare.declarations import FILES
 from alphabet_audit.declare.vectors import RESTRICTIONS, find_disobedience
 from alphabet_audit.judge.evaluate import evaluate
+from alphabet_audit.judge.manifest import check_environment
+from alphabet_audit.measure.manifest import make_manifest
 from alphabet_audit.measure.vectors import describe_vectors, require_vectors, restrict_vectors
 from alphabet_audit.show.compare import compare_runs
 from alphabet_audit.show.report import write_report
@@ -41,6 +43,7 @@ LIES = {
     "numba without AVX2": {"numba": "generic: "},
     "a variable": {"variables": {**OBEDIENT["variables"], "ATEN_CPU_CAPABILITY": None}},
     "numba's variable": {"variables": {**OBEDIENT["variables"], "NUMBA_CPU_FEATURES": "+avx512f"}},
+    "numba's variable, with AVX2": {"variables": {**OBEDIENT["variables"], "NUMBA_CPU_FEATURES": "+avx2,+avx512f"}},
 }
 
 
@@ -76,6 +79,24 @@ def test_a_run_that_claims_avx2_and_used_more_fails(name, tmp_path):
 def test_compiled_families_are_held_to_it(inductor):
     assert list(find_disobedience({**OBEDIENT, "inductor": "avx2, march=x86-64-v3"})) == []
     assert any("inductor" in reason for reason in find_disobedience({**OBEDIENT, "inductor": inductor}))
+
+
+def test_a_processor_may_be_called_after_what_it_is_kept_from():
+    assert list(find_disobedience({**OBEDIENT, "numba": "skylake-avx512: avx,avx2,fma"})) == []
+
+
+def test_a_parity_run_cannot_claim_it():
+    environment = {**ENVIRONMENT, "vectors": {**ENVIRONMENT["vectors"], "restricted": "avx2"}}
+    manifest = make_manifest("parity", "cpu", environment, read_declarations())
+    assert any("a parity run is restricted to nothing" in reason for reason in check_environment(manifest))
+
+
+def test_a_name_that_ends_like_a_restriction_is_not_one(tmp_path):
+    device = {**ENVIRONMENT["device"], "name": f"{ENVIRONMENT['device']['name']}, restricted to AVX2"}
+    declarations = run_fake(tmp_path / "named", "same-width", environment={**ENVIRONMENT, "device": device})
+    run_with(tmp_path / "avx2", OBEDIENT)
+    with pytest.raises(AuditError, match="measured on different devices"):
+        compare_runs([tmp_path / "named", tmp_path / "avx2"], declarations)
 
 
 def test_one_arm_alone_cannot_be_restricted(tmp_path):

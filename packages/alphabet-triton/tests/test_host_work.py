@@ -54,18 +54,18 @@ def test_settings_are_read_again_when_one_of_them_is_another():
     optimizer, memo = torch.optim.AdamW([weight], lr=1.0), SettingsMemo()
     group = optimizer.param_groups[0]
     group["betas"] = [0.9, 0.99]
-    assert memo.read(optimizer) is memo.read(optimizer)
-    assert memo.read(optimizer) == (1.0, 0.9, 0.99, 1e-8, 0.01)
+    assert memo.read(optimizer, [weight]) is memo.read(optimizer, [weight])
+    assert memo.read(optimizer, [weight]) == (1.0, 0.9, 0.99, 1e-8, 0.01)
     group["lr"] = 2.0
     group["betas"][0] = 0.8
-    assert memo.read(optimizer) == (2.0, 0.8, 0.99, 1e-8, 0.01)
+    assert memo.read(optimizer, [weight]) == (2.0, 0.8, 0.99, 1e-8, 0.01)
     for name, odd in (("amsgrad", True), ("lr", torch.tensor(0.1))):
         before, group[name] = group[name], odd
-        assert memo.read(optimizer) is None
+        assert memo.read(optimizer, [weight]) is None
         group[name] = before
-        assert memo.read(optimizer) is not None
+        assert memo.read(optimizer, [weight]) is not None
     hook = optimizer.register_step_pre_hook(lambda *given: None)
-    assert memo.read(optimizer) is None
+    assert memo.read(optimizer, [weight]) is None
     hook.remove()
-    assert memo.read(optimizer) is not None
-    assert memo.read(torch.optim.SGD([weight], lr=1.0)) is None
+    assert memo.read(optimizer, [weight]) is not None
+    assert memo.read(torch.optim.SGD([weight], lr=1.0), [weight]) is None

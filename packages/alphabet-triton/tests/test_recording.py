@@ -56,7 +56,7 @@ def test_masks_are_part_of_a_recordings_key():
     trainer.step(values.nan_to_num(), torch.arange(B))
     trainer.step(values, torch.arange(B), **given)
     keys = trainer._recordings.keys()
-    assert [masked for (*_, masked), _ in keys] == [False, True]  # by their last use
+    assert [masked for (*_, masked), *_ in keys] == [False, True]  # by their last use
 
 
 def test_what_a_graph_holds_by_address_is_recorded_anew_when_it_moves():

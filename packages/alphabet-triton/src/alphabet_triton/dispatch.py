@@ -1,6 +1,8 @@
 """Dispatch: the calls that this package's kernels cover, and in words why the reference runs the others."""
 
-from alphabet_core import AlphabetError
+from typing import Any, Self
+
+from alphabet_core import Alphabet, AlphabetError
 from alphabet_core.fused import (
     FusedDispatch,
     ModelWatch,
@@ -21,8 +23,26 @@ class TritonDispatch(FusedDispatch):
     """Runs an `alphabet` by this package's kernels where they apply, and by the reference elsewhere."""
 
     _device: Device
-    _watch: ModelWatch | None = None
-    _lasting_reason: str | None = None
+
+    def _forget(self) -> None:
+        """Have found out nothing yet about the model, which is how a runtime or a trainer begins."""
+        self._watch: ModelWatch | None = None
+        self._lasting_reason: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made from: all but what is recorded and found out, whose addresses are not the copy's."""
+        found_out = vars(type(self)._begin())
+        return {name: value for name, value in vars(self).items() if name not in found_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._forget()
+        vars(self).update(state)
+
+    @classmethod
+    def _begin(cls) -> Self:
+        blank = cls.__new__(cls)
+        blank._forget()
+        return blank
 
     def fallback_reason(self, values: Tensor | None = None, time_delta: Tensor | None = None) -> str | None:
         """Why the reference runs a call, or None; without values, the reason that holds for every call."""
@@ -38,11 +58,17 @@ class TritonDispatch(FusedDispatch):
     def _look_for_reason(self) -> str | None:
         model, home = self.alphabet, self.alphabet.project.weight.device
         reason = self._device.unavailable_reason(home) or model_fallback_reason(model, home.type)
-        if reason is None and model.config.outputs > MOST_OUTPUTS:
-            reason = f"outputs are {model.config.outputs}; the head is written for at most {MOST_OUTPUTS}"
+        if reason is None and count_outputs(model) > MOST_OUTPUTS:
+            reason = f"outputs are {count_outputs(model)}; the head is written for at most {MOST_OUTPUTS}"
         if reason is None:
             reason = memory_fallback_reason(list_tensors(list_modules(model)))
         return reason
+
+
+def count_outputs(model: Alphabet) -> int:
+    """The outputs of a model that the kernels cover; its head may have been replaced by one with more or fewer."""
+    assert isinstance(model.head, nn.Linear)
+    return len(model.head.weight)
 
 
 def memory_fallback_reason(tensors: list[Tensor]) -> str | None:
@@ -53,6 +79,16 @@ def memory_fallback_reason(tensors: list[Tensor]) -> str | None:
         if tensor.is_inference():
             return "the model was made inside torch.inference_mode(), where changes of its parameters are not counted"
     return None
+
+
+def replaced_parameter_reason(model: Alphabet, parameters: list[nn.Parameter]) -> str | None:
+    """Why the reference trains a model that no longer has the parameters that an optimizer moves, or None."""
+    if set(map(id, parameters)) <= set(map(id, model.parameters())):
+        return None
+    return (
+        "a parameter of the model was replaced by another, as load_state_dict(assign=True) does, and the optimizer "
+        "still moves the one before: make a new trainer"
+    )
 
 
 def refuse_state_elsewhere(optimizer: Optimizer) -> None:

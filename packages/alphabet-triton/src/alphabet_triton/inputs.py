@@ -62,11 +62,13 @@ class Inputs:
 def recording_key(values: object, observed: Tensor | None, valid: Tensor | None) -> tuple[object, ...] | None:
     """The key of a call's recording: all that a check of the values' structure looks at, and whether there are masks.
 
-    None for values that cannot have a recording, which `read_sequence` refuses in words.
+    The type too: torch's masked tensors, say, would be copied without their mask. None for values that cannot have a
+    recording, which `read_sequence` refuses in words.
     """
     if not isinstance(values, Tensor) or values.is_nested:
         return None
-    return values.shape, values.dtype, values.device, values.layout, observed is not None or valid is not None
+    masked = observed is not None or valid is not None
+    return type(values), values.shape, values.dtype, values.device, values.layout, masked
 
 
 def read_masks(sequence: Sequence) -> tuple[Tensor | None, Tensor | None]:

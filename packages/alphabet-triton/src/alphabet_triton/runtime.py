@@ -1,5 +1,7 @@
 """TritonRuntime: a model's logits by the fused kernels where they apply, and by the reference elsewhere."""
 
+from threading import RLock
+
 import torch
 from alphabet_core import Alphabet, Sequence, read_sequence
 from alphabet_core.fused import Capture, FusedRuntime, GraphCapture, ModelWatch, run_eagerly
@@ -10,7 +12,7 @@ from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
 from alphabet_triton.recordings import Recording, Recordings, lasting
-from alphabet_triton.weights import Weights, copy_weights, list_weights, read_weights
+from alphabet_triton.weights import Weights, copy_weights, describe_place, list_weights, read_weights
 
 
 class TritonRuntime(TritonDispatch, FusedRuntime):
@@ -30,6 +32,11 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         super().__init__(model)
         self._device = device or TritonDevice()
         self._capture = capture
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._lock = RLock()
         self._graphs = GraphCapture()
         self._weights: Weights | None = None
         self._recordings = Recordings()
@@ -56,7 +63,11 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
         return super().__call__(values, time_delta=time_delta, observed=observed, valid=valid)
 
     def infer(self, values: Tensor, *, observed: Tensor | None, valid: Tensor | None) -> Tensor:
-        """Logits (B, K) by the fused kernels, for a call that they cover."""
+        """Logits (B, K) by the fused kernels, for a call that they cover; threads take turns."""
+        with self._lock:
+            return self._infer(values, observed, valid)
+
+    def _infer(self, values: Tensor, observed: Tensor | None, valid: Tensor | None) -> Tensor:
         weights = self._follow_parameters()
         home = weights.project
         if self._capture is None and home.is_cuda:
@@ -103,7 +114,7 @@ class TritonRuntime(TritonDispatch, FusedRuntime):
             return self._weights
         with lasting(), torch.no_grad():
             weights = read_weights(self.model)
-            if self._weights is None or self._weights.project.device != weights.project.device:
+            if self._weights is None or describe_place(self._weights) != describe_place(weights):
                 self._weights = weights
                 self._recordings.clear()
             else:

@@ -20,11 +20,17 @@ from alphabet_core.fused import (
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from alphabet_triton.dispatch import TritonDispatch, refuse_state_elsewhere, refuse_wrapper
+from alphabet_triton.dispatch import (
+    TritonDispatch,
+    count_outputs,
+    refuse_state_elsewhere,
+    refuse_wrapper,
+    replaced_parameter_reason,
+)
 from alphabet_triton.graphs import refuse_inside_capture
 from alphabet_triton.inputs import Inputs, read_masks, recording_key
 from alphabet_triton.launching import Device, TritonDevice, device_of, on
-from alphabet_triton.recordings import Recording, Recordings
+from alphabet_triton.recordings import Recording, Recordings, lasting
 
 if TYPE_CHECKING:
     from alphabet_triton.fused_adamw import FusedAdamW
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 _read_trained = attrgetter("requires_grad")
 _read_hooks, _read_later_hooks = attrgetter("_backward_hooks"), attrgetter("_post_accumulate_grad_hooks")
 # What a step of the core calls. A subclass with a method of its own gets steps that call it.
-OVERRIDABLE = ("accumulate", "predict", "measure", "update")
+OVERRIDABLE = {"accumulate", "predict", "measure", "update"}
 
 
 class TritonTrainer(TritonDispatch, FusedTrainer):
@@ -60,6 +66,10 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         super().__init__(model, recipe, loss=loss, microbatch=microbatch)
         self._device = device or TritonDevice()
         self._capture = capture
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
         self._graphs = GraphCapture()
         self._adamw: FusedAdamW | None = None
         self._recordings = Recordings()
@@ -94,9 +104,11 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         """The mean loss of the batch before the step that this call does, detached."""
         if self._capture is None and self.parameters[0].is_cuda:
             refuse_inside_capture(type(self).__name__)
-        settings = self._settings.read(self.optimizer)
-        # A step that needs torch's own optimizer, or that leaves out some parameters, is not recorded.
+        settings = self._settings.read(self.optimizer, self.parameters)
+        # A step that needs torch's own optimizer, that leaves out some parameters, or a part of which somebody replaced
+        # on this trainer alone, is not recorded.
         fused = self.fallback_reason(values, time_delta) is None and not getattr(values, "requires_grad", False)
+        fused = fused and not OVERRIDABLE & set(self.__dict__)
         trained = list(map(_read_trained, self.parameters))
         if fused and all(trained) and settings is not None and self._prepare_adamw(settings, trained):
             with device_of(self.parameters[0]):
@@ -134,7 +146,7 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def update(self) -> None:
         """Clip, optimize and constrain; clipping and AdamW are one kernel, which works on torch's optimizer state."""
-        settings = self._settings.read(self.optimizer)
+        settings = self._settings.read(self.optimizer, self.parameters)
         whole = all(parameter.grad is not None for parameter in self.parameters)
         if (
             settings is None
@@ -170,10 +182,11 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         def read() -> Sequence:
             return self._read(values, targets, observed, valid)
 
-        key = recording_key(values, observed, valid), recording_key(targets, None, None)
+        key = recording_key(values, observed, valid), recording_key(targets, None, None), self.loss, self.microbatch
         recording = self._recordings.find(key)
         if recording is None:
-            recording = self._recordings.add(key, self._record(Inputs.read(read()), targets.detach()))
+            with lasting():
+                recording = self._recordings.add(key, self._record(Inputs.read(read()), targets.detach()))
         else:
             recording.inputs.copy_call(values, observed, valid, read=read)
             assert recording.targets is not None
@@ -185,14 +198,13 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
 
     def _read(self, values: Tensor, targets: Tensor, observed: Tensor | None, valid: Tensor | None) -> Sequence:
         """The sequence of a step, after checking that it and the targets fit the model."""
-        config = self.alphabet.config
-        like = self.parameters[0]
+        config, like = self.alphabet.config, self.parameters[0]
         sequence = read_sequence(values, channels=config.channels, like=like, observed=observed, valid=valid)
         if isinstance(targets, Tensor) and targets.device != like.device:
             raise AlphabetError(
                 f"targets is on {targets.device} but the model is on {like.device}: move one with .to(device)"
             )
-        self.check_targets(targets, values.shape[0], config.outputs)
+        self.check_targets(targets, values.shape[0], count_outputs(self.alphabet))
         return sequence
 
     def _record(self, given: Inputs, targets: Tensor) -> Recording:
@@ -240,8 +252,10 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
         if self._adamw is None or watch is not self._recorded or trained != self._trained:
             from alphabet_triton.fused_adamw import FusedAdamW  # which imports triton
 
-            self._adamw, self._recorded, self._trained = FusedAdamW(self.parameters), watch, trained
             self._recordings.clear()
+            with lasting():
+                self._adamw = FusedAdamW(self.parameters)
+            self._recorded, self._trained = watch, trained
         return self._adamw.prepare(self.optimizer, settings, float(self.recipe.clip_norm))
 
     def trainable_frames(self) -> list[Frame]:
@@ -261,6 +275,9 @@ class TritonTrainer(TritonDispatch, FusedTrainer):
             self._framed, self._frames = self._watch, super().trainable_frames()
             self._tangents = [frame.tangent for frame in self._frames]
             self._moved = [*self.parameters, *(frame.base for frame in self._frames)]
+
+    def _look_for_reason(self) -> str | None:
+        return super()._look_for_reason() or replaced_parameter_reason(self.alphabet, self.parameters)
 
     def _watched(self) -> ModelWatch:
         """The watch over the model, which dispatch renews whenever something is not where it was."""

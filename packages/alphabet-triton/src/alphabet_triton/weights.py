@@ -82,3 +82,8 @@ def list_weights(weights: Weights | BankWeights) -> list[Tensor]:
     """All tensors of the factors, in an order that is always the same."""
     entries = [getattr(weights, field.name) for field in fields(weights)]
     return [t for entry in entries for t in ([entry] if isinstance(entry, Tensor) else list_weights(entry))]
+
+
+def describe_place(weights: Weights) -> tuple[torch.device, torch.Size]:
+    """The device of the factors, and the head's shape, which a model may change: others need tensors of their own."""
+    return weights.project.device, weights.head.shape

@@ -14,7 +14,18 @@ from alphabet_audit.evidence.chain import MANIFEST, identity_of, require_version
 from alphabet_audit.evidence.schema import check_manifest_form, check_record_forms
 from alphabet_audit.judge.evaluate import Evaluation, judge_formed
 
-from alphabet_testing.audit.oracle import FREE, MUST, UNKNOWN, judge_manifest, judge_record, same
+from alphabet_testing.audit.oracle import (
+    FREE,
+    MUST,
+    NARROW,
+    ODD_VARIABLES,
+    SET,
+    UNKNOWN,
+    WIDE,
+    judge_manifest,
+    judge_record,
+    same,
+)
 from alphabet_testing.audit.record_faults import summarize_again
 
 CHAINED = ("index", "previous")  # which closing the chain sets
@@ -92,7 +103,8 @@ class Forger:
         forged = self.begin()
         if self.rng.random() < 0.25:
             self.rng.choice((self.drop, self.double, self.move, self.swap, self.insert_session, self.insert_resume,
-                             self.rewrite_samples, self.copy_row, self.exchange_arms))(forged)  # fmt: skip
+                             self.rewrite_samples, self.copy_row, self.exchange_arms,
+                             self.change_vectors))(forged)  # fmt: skip
             return forged
         kinds = self.rng.sample(sorted(self.kinds), min(self.rng.choice((1, 1, 1, 2, 3)), len(self.kinds)))
         in_manifest = self.rng.randrange(5)  # once at most: a second change could undo the first
@@ -276,6 +288,28 @@ class Forger:
                     record["order"] = "".join(letters[arm] for arm in record["order"])
         summarize_again(forged, key)
         forged.note(MUST, f"{key}: arms exchanged")
+
+    def change_vectors(self, forged):
+        """Another claim of a restriction, other answers and other variables, each consistent with it or not."""
+        rng, environment = self.rng, forged.manifest["environment"]
+        restricted = rng.choice((None, "avx2"))
+        narrow, obeyed = rng.choice((True, True, False)), rng.choice((True, restricted is not None))
+        answers = dict(NARROW if narrow or rng.random() < 0.7 else WIDE)
+        variables = dict(SET if restricted and obeyed else dict.fromkeys(SET))
+        odd = []
+        if not narrow and restricted:
+            part = rng.choice(sorted(WIDE))
+            answers[part] = WIDE[part]
+            odd.append(part)
+        if rng.random() < 0.4:
+            name = rng.choice(sorted(SET))
+            variables[name] = rng.choice(ODD_VARIABLES)
+            odd += [name] if variables[name] != (SET[name] if restricted else None) else []
+        if restricted and not obeyed:
+            odd.append("variables")
+        environment["vectors"] = {"restricted": restricted, "variables": variables, "inductor": None, **answers}
+        said = MUST if odd or forged.manifest["version"] == 1 else FREE
+        forged.note(said, f"vectors: restricted {restricted}, against it {odd}")
 
     def pick(self):
         """The place of a record behind the beginning: of any kind as often as of any other."""

@@ -10,6 +10,17 @@ from alphabet_audit.declare.declarations import read_declarations
 
 MUST, FREE, UNKNOWN = "must be refused", "free", "unknown"
 RULES = read_declarations().tolerances
+# What parts answer in a process restricted to AVX2 and in a free one, and the variables of a restricted one.
+NARROW = {"torch": "AVX2", "onednn": "Intel AVX2", "mkl": "Intel(R) Architecture processors",
+          "numba": "skylake-avx512: avx,avx2,fma"}  # fmt: skip
+WIDE = {"torch": "AVX512", "onednn": "Intel AVX-512 with Intel DL Boost", "mkl": "Intel(R) AVX-512 enabled processors",
+        "numba": "skylake-avx512: avx,avx2,avx512f,fma"}  # fmt: skip
+SET = {
+    "ATEN_CPU_CAPABILITY": "avx2", "DNNL_MAX_CPU_ISA": None, "MKL_CBWR": None, "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "NUMBA_CPU_FEATURES": "+avx,+avx2,-avx512f,+fma", "NUMBA_CPU_NAME": None, "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3",
+}  # fmt: skip
+ODD_VARIABLES = (None, "", "avx512", "AVX512_CORE", "+avx,+avx2,+avx512f", "+avx2,+avx10.2-512", "-avx2", "native")
 
 
 def same(before, after):

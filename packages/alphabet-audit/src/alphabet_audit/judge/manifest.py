@@ -103,6 +103,8 @@ def check_environment(manifest: Record) -> Reasons:
         yield Failure("kernels were kept from earlier runs, so that no recorded hash covers what was timed")
     if manifest["kind"] == "ledger":
         yield from check_vectors(manifest)
+    elif (environment.get("vectors") or {}).get("restricted") is not None:
+        yield "a parity run is restricted to nothing: its gates are for the processor's own vector instructions"
     yield from check_sources(environment, device) if manifest["version"] == 1 else check_libraries(environment)
     git = environment["git"]
     if git is None:

@@ -80,7 +80,8 @@ def compare_runs(folders: Sequence[Path], declarations: Declarations, *, across_
         raise AuditError("compare needs at least two runs, or one and --paper")
     runs = [read_results(folder, declarations) for folder in folders]
     devices = [name_device(run) for run in runs]
-    same = len(set(devices)) == 1
+    # By kind, name and restriction apart: a device's name can end like a restriction.
+    same = len({(name_device(run), run.evaluation.restriction) for run in runs}) == 1
     if not same and not across_devices:
         raise AuditError(
             f"these runs were measured on different devices: {'; '.join(dict.fromkeys(devices))}. Their times cannot "

@@ -4,7 +4,7 @@ from itertools import chain, repeat
 from operator import attrgetter, contains, is_, itemgetter
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from alphabet_core.fused.adamw import AdamWSettings, does_more, read_adamw_settings
@@ -86,11 +86,12 @@ class SettingsMemo:
         self._seen: list[object] = []  # which are kept, so that no other can have their identity
         self._settings: AdamWSettings | None = None
 
-    def read(self, optimizer: Optimizer) -> AdamWSettings | None:
-        """The settings of a plain AdamW, or None where a step of this optimizer would be something else."""
+    def read(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> AdamWSettings | None:
+        """The settings of a plain AdamW over all of these parameters, or None where a step would be something else."""
         groups = optimizer.param_groups
         seen = [optimizer, type(optimizer), len(groups), does_more(optimizer)]
-        seen += [*groups[0].values(), *groups[0].get("betas", ())]
+        seen += [*groups[0].values(), *groups[0].get("betas", ()), *groups[0]["params"]]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
-            self._seen, self._settings = seen, read_adamw_settings(optimizer)
+            whole = set(map(id, groups[0]["params"])) == set(map(id, parameters))
+            self._seen, self._settings = seen, read_adamw_settings(optimizer) if whole else None
         return self._settings
