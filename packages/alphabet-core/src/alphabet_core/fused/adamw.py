@@ -7,6 +7,8 @@ from torch.optim import optimizer as torch_optimizer
 
 # What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
 CLIP_EPSILON = 1e-6
+# What `torch.optim.optimizer.register_optimizer_step_..._hook` fills, for every optimizer of the process.
+STEP_HOOKS = torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks
 
 
 class AdamWSettings(NamedTuple):
@@ -39,11 +41,6 @@ def does_more(optimizer: torch.optim.Optimizer) -> bool:
 
     A scheduler of learning rates replaces `step` by one that only notes that it was called.
     """
-    hooks = (
-        optimizer._optimizer_step_pre_hooks,
-        optimizer._optimizer_step_post_hooks,
-        torch_optimizer._global_optimizer_pre_hooks,
-        torch_optimizer._global_optimizer_post_hooks,
-    )
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks, *STEP_HOOKS
     replaced = vars(optimizer).get("step")
     return any(hooks) or not (replaced is None or hasattr(replaced, "_wrapped_by_lr_sched"))
