@@ -88,8 +88,9 @@ class SettingsMemo:
     def read(self, optimizer: Optimizer) -> AdamWSettings | None:
         """The settings of a plain AdamW, or None where a step of this optimizer would be something else."""
         groups, own = optimizer.param_groups, optimizer.__dict__
-        hooks = [not optimizer._optimizer_step_pre_hooks, not optimizer._optimizer_step_post_hooks, *map(not_, STEP_HOOKS)]
-        seen = [optimizer, type(optimizer), own["step"] if "step" in own else None, len(groups), *hooks]
+        step = own["step"] if "step" in own else None  # noqa: SIM401  a call per replay
+        hooks = not optimizer._optimizer_step_pre_hooks, not optimizer._optimizer_step_post_hooks
+        seen = [optimizer, type(optimizer), step, len(groups), *hooks, *map(not_, STEP_HOOKS)]
         seen += [*groups[0].values(), *groups[0].get("betas", ())]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen, self._settings = seen, read_adamw_settings(optimizer)
