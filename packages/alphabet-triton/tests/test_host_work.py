@@ -7,6 +7,7 @@ from alphabet_core.fused import SettingsMemo
 from alphabet_testing.models import make_batch, make_model
 from alphabet_triton import TritonRuntime, TritonTrainer
 from alphabet_triton.launching import RecordingDevice
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SIZES = (2, 24, 5, 3)
@@ -68,4 +69,12 @@ def test_settings_are_read_again_when_one_of_them_is_another():
     assert memo.read(optimizer, [weight]) is None
     hook.remove()
     assert memo.read(optimizer, [weight]) is not None
+    hook = register_optimizer_step_post_hook(lambda *given: None)
+    assert memo.read(optimizer, [weight]) is None
+    hook.remove()
+    assert memo.read(optimizer, [weight]) is not None
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    assert memo.read(optimizer, [weight]) is not None
+    optimizer.step = lambda: None
+    assert memo.read(optimizer, [weight]) is None
     assert memo.read(torch.optim.SGD([weight], lr=1.0), [weight]) is None

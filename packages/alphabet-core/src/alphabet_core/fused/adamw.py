@@ -8,7 +8,7 @@ from torch.optim import optimizer as torch_optimizer
 # What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
 CLIP_EPSILON = 1e-6
 # What `torch.optim.optimizer.register_optimizer_step_..._hook` fills, for every optimizer of the process.
-GLOBAL_STEP_HOOKS = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)
+STEP_HOOKS = torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks
 
 
 class AdamWSettings(NamedTuple):
@@ -41,7 +41,7 @@ def does_more(optimizer: torch.optim.Optimizer) -> bool:
 
     A scheduler of learning rates replaces `step` by one that only notes that it was called.
     """
-    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks, *GLOBAL_STEP_HOOKS
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks, *STEP_HOOKS
     step = vars(optimizer).get("step")
     noted = getattr(step, "_wrapped_by_lr_sched", False) and getattr(step, "__wrapped__", None)
     return any(hooks) or (step is not None and noted is not type(optimizer).step)

@@ -1,13 +1,13 @@
 """What a fused runtime must know of a model and an optimizer at every call, found out in a few microseconds."""
 
 from itertools import chain, repeat
-from operator import attrgetter, contains, is_, itemgetter
+from operator import attrgetter, contains, is_, itemgetter, not_
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from alphabet_core.fused.adamw import AdamWSettings, does_more, read_adamw_settings
+from alphabet_core.fused.adamw import STEP_HOOKS, AdamWSettings, read_adamw_settings
 from alphabet_core.fused.dispatch import GLOBAL_HOOKS, list_modules, list_tensors
 from alphabet_core.fused.layout import is_plain
 from alphabet_core.model import Alphabet
@@ -52,7 +52,7 @@ class ModelWatch:
     def unchanged(self) -> bool:
         """Whether everything is where it was, parameters in the same memory; their values may be others."""
         attributes = list(map(vars, self._modules))
-        if self._bypassed or any(self._empty) or is_bypassed(attributes):
+        if self._bypassed or any(chain(self._empty, map(Tensor.is_neg, self.tensors))) or is_bypassed(attributes):
             return False
         entries = list(chain.from_iterable(self._full))
         return (
@@ -66,7 +66,6 @@ class ModelWatch:
             and list(map(Tensor.stride, self.tensors)) == self._strides
             and list(map(_read_shape, self.tensors)) == self._shapes
             and all(map(is_, map(_read_dtype, self.tensors), self._dtypes))
-            and not any(map(Tensor.is_neg, self.tensors))
         )
 
     def versions(self) -> list[int]:
@@ -88,8 +87,10 @@ class SettingsMemo:
 
     def read(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> AdamWSettings | None:
         """The settings of a plain AdamW over all of these parameters, or None where a step would be something else."""
-        groups = optimizer.param_groups
-        seen = [optimizer, type(optimizer), len(groups), does_more(optimizer)]
+        groups, own = optimizer.param_groups, optimizer.__dict__
+        step = own["step"] if "step" in own else None  # noqa: SIM401  a call per replay
+        hooks = not optimizer._optimizer_step_pre_hooks, not optimizer._optimizer_step_post_hooks
+        seen = [optimizer, type(optimizer), step, len(groups), *hooks, *map(not_, STEP_HOOKS)]
         seen += [*groups[0].values(), *groups[0].get("betas", ()), *groups[0]["params"]]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             whole = set(map(id, groups[0]["params"])) == set(map(id, parameters))
