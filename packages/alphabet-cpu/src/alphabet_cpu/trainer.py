@@ -1,5 +1,6 @@
 """CpuTrainer: the complete training step with the fused forward and backward kernels."""
 
+from operator import is_
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from alphabet_core.fused import (
     read_adamw_settings,
     require_number,
 )
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from alphabet_cpu.batch import Pass, count_threads, is_split, read_batch, read_plain_batch, run_batch
@@ -137,7 +138,9 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
         settings = read_adamw_settings(self.optimizer)
-        table = None if settings is None else adamw_table(self.optimizer)
+        # The compiled clipping goes over what the optimizer moves, the reference's over all parameters.
+        whole = moves_all(self.optimizer, self.parameters)
+        table = adamw_table(self.optimizer) if settings is not None and whole else None
         if settings is None or table is None or (self._threads is None and self.look().reason is not None):
             super().update()
             return
@@ -167,6 +170,12 @@ class Frames(NamedTuple):
     watch: ModelWatch
     arrays: list[tuple[Floats, Floats]]
     moved: list[Tensor]
+
+
+def moves_all(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:
+    """Whether an optimizer has exactly these parameters, in this order, in its first group."""
+    moved = optimizer.param_groups[0]["params"]
+    return len(moved) == len(parameters) and all(map(is_, moved, parameters))
 
 
 def is_cores(method: object) -> bool:
