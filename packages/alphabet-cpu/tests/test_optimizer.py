@@ -189,3 +189,13 @@ def test_a_frozen_model_cannot_train():
         parameter.requires_grad_(False)
     with pytest.raises(AlphabetError, match="no trainable parameter"):
         CpuTrainer(model)
+
+
+def test_gradients_are_clipped_over_all_parameters_even_if_the_optimizer_moves_a_part():
+    fused, plain = make_pair(Recipe(3e-3, 0.05))
+    for step in (fused, plain):
+        step.optimizer = torch.optim.AdamW(step.parameters[-1:], lr=1.0, eps=1.0, fused=True)  # not free of scale
+        for seed in (1, 2):
+            set_gradients(step.model, seed)
+            step.update()
+    assert_equal(fused, plain, atol=3e-6)

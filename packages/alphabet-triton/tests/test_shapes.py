@@ -27,25 +27,25 @@ def replace_head(outputs):
     return replace
 
 
+ONE = torch.ones(1)
+# What is put where, and what dispatch says of it.
 OTHERS = {
-    "a bias of one for all logits": (lambda model: setattr(model.head, "bias", Parameter(torch.ones(1))), "head.bias"),
-    "a gain of one": (lambda model: setattr(model.direct.norm, "gain", Parameter(torch.ones(1))), "direct.norm.gain"),
-    "one lift's bias": (lambda model: setattr(model.direct.lift, "bias", Parameter(torch.ones(1))), "direct.lift.bias"),
-    "a bias of the projection": (
-        lambda model: setattr(model.project, "bias", Parameter(torch.ones(16))), "the model has project.bias",
-    ),
-}  # fmt: skip
+    "a bias of one for all logits": ("head", "bias", ONE, "weight of the model's AffineHead"),
+    "a gain of one": ("direct.norm", "gain", ONE, "gain of the model's RMSNorm"),
+    "one lift's bias": ("direct.lift", "bias", ONE, "bias of the model's Lift"),
+    "a bias of the projection": ("project", "bias", torch.ones(16), "the projection has a bias"),
+}
 
 
 @pytest.mark.parametrize("used", [True, False])
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_torch_broadcasts_or_adds_takes_the_reference(name, used):
-    change, said = OTHERS[name]
+    place, attribute, tensor, said = OTHERS[name]
     model, (values, _) = make_model(*SIZES), make_batch(2, 20, 2)
     runtime = TritonRuntime(model, device=RecordingDevice(), capture=run_eagerly)
     if used:
         runtime(values)
-    change(model)
+    setattr(model.get_submodule(place), attribute, Parameter(tensor.clone()))
     assert runtime.path(values).startswith(f"reference: {said}")
     with torch.no_grad():
         assert torch.equal(runtime(values), model(values))
