@@ -136,9 +136,9 @@ def test_only_torch_takes_other_settings():
     fused, _ = make_pair(RECIPES["B"])
     for name in ("amsgrad", "maximize"):
         fused.optimizer.param_groups[0][name] = True
-        assert read_adamw_settings(fused.optimizer) is None
+        assert read_adamw_settings(fused.optimizer, fused.parameters) is None
         fused.optimizer.param_groups[0][name] = False
-    assert read_adamw_settings(fused.optimizer) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
+    assert read_adamw_settings(fused.optimizer, fused.parameters) == (3e-3, 0.9, 0.999, 1e-8, 1e-4)
     assert adamw_table(fused.optimizer) is not None
     fused.model.head.bias.grad = None
     assert adamw_table(fused.optimizer) is None

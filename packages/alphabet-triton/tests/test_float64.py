@@ -1,7 +1,6 @@
 """An Ada multiprocessor does a 64th as much float64 as float32: no loop of a kernel has any, in machine code."""
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="compiled kernels, not interpreted"),
-    pytest.mark.skipif(find_spec("alphabet_triton.step") is None, reason="the scan's kernels before chunks of time"),
 ]
 
 

@@ -85,12 +85,6 @@ def drop_gradients(optimizer: torch.optim.Optimizer) -> None:
             parameter.grad = None
 
 
-def moves_only(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:
-    """Whether an optimizer's first group is these parameters, so that it moves those whose gradients are clipped."""
-    moved = optimizer.param_groups[0]["params"]
-    return len(moved) == len(parameters) and all(map(is_, moved, parameters))
-
-
 def adamw_table(optimizer: torch.optim.Optimizer) -> Integers | None:
     """The table that `clip_and_move` takes, or None where only torch can do the step, such as the first."""
     parameters = optimizer.param_groups[0]["params"]

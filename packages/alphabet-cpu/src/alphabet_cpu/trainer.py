@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from alphabet_cpu.batch import Pass, count_threads, is_split, read_batch, read_plain_batch, run_batch
-from alphabet_cpu.descent import adamw_table, descend, descend_by_graph, drop_gradients, moves_only
+from alphabet_cpu.descent import adamw_table, descend, descend_by_graph, drop_gradients
 from alphabet_cpu.dispatch import CpuDispatch
 from alphabet_cpu.folding import FoldingAtBase, FoldingByGraph, is_at_base
 from alphabet_cpu.kernels.backward import DONE, Gradients, Return, backpropagate, count_behind
@@ -138,10 +138,8 @@ class CpuTrainer(CpuDispatch, FusedTrainer):
 
     def update(self) -> None:
         """Clip, optimize and constrain by compiled code, on torch's own optimizer state and settings."""
-        settings = read_adamw_settings(self.optimizer)
-        table = None
-        if settings is not None and moves_only(self.optimizer, self.parameters):
-            table = adamw_table(self.optimizer)
+        settings = read_adamw_settings(self.optimizer, self.parameters)
+        table = None if settings is None else adamw_table(self.optimizer)
         if settings is None or table is None or (self._threads is None and self.look().reason is not None):
             super().update()
             return

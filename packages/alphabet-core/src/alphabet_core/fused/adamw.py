@@ -1,8 +1,11 @@
 """What a fused optimizer kernel needs to know of torch's AdamW, and the constant of its gradient clipping."""
 
+from collections.abc import Sequence
+from operator import is_
 from typing import NamedTuple
 
 import torch
+from torch import nn
 from torch.optim import optimizer as torch_optimizer
 
 # What `torch.nn.utils.clip_grad_norm_` adds to the norm that it divides by.
@@ -21,9 +24,15 @@ class AdamWSettings(NamedTuple):
     weight_decay: float
 
 
-def read_adamw_settings(optimizer: torch.optim.Optimizer) -> AdamWSettings | None:
-    """The settings of a plain AdamW, or None where a step of this optimizer would be something else."""
+def read_adamw_settings(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> AdamWSettings | None:
+    """The settings of a plain AdamW over just these parameters, or None where a step would be something else.
+
+    They are those whose gradients are clipped together: what another optimizer leaves out counts there too.
+    """
     group = optimizer.param_groups[0]
+    moved = group["params"]
+    if len(moved) != len(parameters) or not all(map(is_, moved, parameters)):
+        return None
     if type(optimizer) is not torch.optim.AdamW or len(optimizer.param_groups) > 1:
         return None
     if does_more(optimizer):

@@ -86,13 +86,12 @@ class SettingsMemo:
         self._settings: AdamWSettings | None = None
 
     def read(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> AdamWSettings | None:
-        """The settings of a plain AdamW over all of these parameters, or None where a step would be something else."""
+        """The settings of a plain AdamW over just these parameters, or None where a step would be something else."""
         groups, own = optimizer.param_groups, optimizer.__dict__
         step = own["step"] if "step" in own else None  # noqa: SIM401  a call per replay
         hooks = not optimizer._optimizer_step_pre_hooks, not optimizer._optimizer_step_post_hooks
         seen = [optimizer, type(optimizer), step, len(groups), *hooks, *map(not_, STEP_HOOKS)]
         seen += [*groups[0].values(), *groups[0].get("betas", ()), *groups[0]["params"]]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
-            whole = set(map(id, groups[0]["params"])) == set(map(id, parameters))
-            self._seen, self._settings = seen, read_adamw_settings(optimizer) if whole else None
+            self._seen, self._settings = seen, read_adamw_settings(optimizer, parameters)
         return self._settings
