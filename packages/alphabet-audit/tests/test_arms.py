@@ -15,7 +15,6 @@ from alphabet_audit.evidence.environment_form import FRESH_KERNELS
 from alphabet_audit.evidence.store import Evidence
 from alphabet_audit.gates.comparing import NotFusedError
 from alphabet_audit.gates.runtimes import cpu_runtime
-from alphabet_audit.measure.arms import FamilyArm
 from alphabet_audit.measure.device_bench import DeviceBench
 from alphabet_audit.measure.environment import describe_environment, read_state, require_plain_float32
 from alphabet_audit.measure.executions import Execution, list_executions, run_eagerly, run_graph
@@ -105,10 +104,10 @@ def test_a_step_whose_gradient_is_wrong_is_caught(tiny):
         return loss
 
     fresh = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
-    wrong = FamilyArm(call, right.model, fresh.reference, fresh.batch, "step", fresh.rules)
+    wrong = replace(right, call=call)
     _, gradient = wrong.check()
     assert not gradient.holds
-    missing = FamilyArm(lambda: torch.zeros(()), fresh.model, fresh.reference, fresh.batch, "step", fresh.rules)
+    missing = replace(fresh, call=lambda: torch.zeros(()))
     assert missing.check()[1].error == math.inf
 
 
@@ -215,6 +214,60 @@ def test_a_family_that_goes_wrong_while_it_is_timed_is_found_out(tiny):
     assert {reading.quantity for reading in arm.recheck()} == {"family: loss", "family: gradient"}
     spoiled = replace(arm, call=lambda: arm.call() * 1.01)
     assert judge(spoiled.recheck()) == "fail"
+
+
+def test_a_family_that_fitted_its_batch_meanwhile_is_checked_where_it_began(tiny):
+    """CNN1D on a fast machine: after 1,500 steps its gradient is rounding, and the ledger failed for it."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+
+    def steps_on():
+        for _ in range(1500):
+            arm.call()
+
+    class Nowhere:
+        def retake(self, call):
+            """Check it wherever it is, as before."""
+
+    steps_on()
+    assert judge(replace(arm, beginning=Nowhere()).recheck()) == "fail"
+    assert judge(arm.recheck()) == "pass"
+    steps_on()
+    spoiled = replace(arm, call=lambda: arm.call() * 1.01)
+    assert judge(spoiled.recheck()) == "fail"
+
+    def backwards():
+        loss = arm.call()
+        next(arm.model.parameters()).grad.neg_()
+        return loss
+
+    assert judge(replace(arm, call=backwards).recheck()) == "fail"
+    assert judge(arm.recheck()) == "pass"
+
+
+def test_a_family_that_reads_weights_of_long_ago_is_found_out(tiny):
+    """Setting it back must not hide that: what is read was written by a step of the arm."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+    first = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+    loss_at_first = first.call()
+
+    def stale():
+        arm.call()
+        return loss_at_first
+
+    assert judge(replace(arm, call=stale).recheck()) == "fail"
+
+
+def test_a_family_that_diverged_while_it_was_timed_is_found_out(tiny):
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+    with torch.no_grad():
+        next(arm.model.parameters())[0] = torch.nan
+    assert {reading.error for reading in arm.recheck()} == {math.inf}
 
 
 def test_an_arm_that_disagrees_after_its_groups_has_no_ratio(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from alphabet_core import Alphabet, TrainingStep
+from alphabet_core.fused import restore
 from torch import Tensor, nn
 
 from alphabet_audit.declare.cases import Case
@@ -16,6 +17,31 @@ from alphabet_audit.gates.runtimes import Runtime
 from alphabet_audit.gates.trajectory import QUANTILES, flatten, read_quantile
 from alphabet_audit.measure.clock import Call
 from alphabet_audit.protocol.readings import Reading
+
+
+class Beginning:
+    """The parameters and buffers that a model began with.
+
+    A family's gradient is checked near them and not where the timed steps led: the faster the machine, the closer the
+    model fits its one batch by then, until the gradient is all rounding and no two executions agree on it.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._values = [tensor.clone() for tensor in self._tensors()]
+
+    def _tensors(self) -> list[Tensor]:
+        return [tensor.detach() for tensor in (*self._model.parameters(), *self._model.buffers())]
+
+    def retake(self, call: Call) -> None:
+        """Put them back where they are and take one step, so that what is read next was written by the arm itself.
+
+        A model that is no longer finite stays as it is, for the readings to say so.
+        """
+        tensors = self._tensors()
+        if all(torch.isfinite(tensor).all() for tensor in tensors):
+            restore(tensors, self._values)
+            call()
 
 
 @dataclass(frozen=True)
@@ -72,9 +98,12 @@ class FamilyArm:
     batch: tuple[Tensor, Tensor]
     phase: str
     rules: Tolerances
+    beginning: Beginning
 
     def check(self) -> tuple[Reading, ...]:
-        """Readings of one call of this arm, from wherever its model is by now."""
+        """Readings of one call of this arm; of a step, the second from where the model began."""
+        if self.phase != INFERENCE:
+            self.beginning.retake(self.call)
         self.reference.load_state_dict(self.model.state_dict())
         plain = copy.deepcopy(self.reference)
         exact = copy.deepcopy(self.reference).double()

@@ -20,7 +20,7 @@ from alphabet_audit.evidence.schema import TRIAL_SAMPLES
 from alphabet_audit.gates import run_case
 from alphabet_audit.gates.comparing import require_fused
 from alphabet_audit.gates.runtimes import Runtime
-from alphabet_audit.measure.arms import AlphabetArm, FamilyArm
+from alphabet_audit.measure.arms import AlphabetArm, Beginning, FamilyArm
 from alphabet_audit.measure.candidates import CellCandidate, resolve_candidate
 from alphabet_audit.measure.clock import Clock
 from alphabet_audit.measure.environment import require_plain_float32
@@ -126,8 +126,9 @@ class DeviceBench:
         model = self._build(candidate, execution.algorithm)
         reference = self._build(candidate, FAMILIES[row.family].algorithms[0])
         batch = self._batch(row.design.shape)
+        beginning = Beginning(model)
         call = execution.make(model, batch, row.phase)
-        return FamilyArm(call, model, reference, batch, row.phase, self.rules)
+        return FamilyArm(call, model, reference, batch, row.phase, self.rules, beginning)
 
     def _batch(self, shape: Shape) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(SEED)
