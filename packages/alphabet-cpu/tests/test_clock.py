@@ -14,6 +14,7 @@ from alphabet_cpu.kernels.bank import allocate_holds, tabulate_bank
 from alphabet_cpu.kernels.clock import allocate_lookups, locate
 from alphabet_cpu.kernels.hold import hold_steps
 from alphabet_cpu.kernels.layout import Mask, Tokens
+from alphabet_cpu.weights import read_sizes
 from alphabet_testing.exact_gradients import assert_gradients_agree
 from alphabet_testing.models import MASKS, make_batch, make_model
 from alphabet_testing.timing import interleaved_ratio
@@ -114,7 +115,7 @@ def test_holds_are_those_of_the_reference():
         unit = zero_order_hold(poles.decay, poles.frequency, torch.ones(1, dtype=torch.float64))
     lookups = allocate_lookups((steps, steps.astype(np.float64)), len(steps), np.array([1]))
     holds, table = allocate_holds(lookups, len(steps), 64), tabulate_bank(lookups, raw.numpy(), 64)
-    hold_steps(steps, 0, len(steps), 64, table, holds)
+    hold_steps(steps, 0, len(steps), read_sizes(AlphabetConfig(1, 40, 20, 2)), table, holds)
     columns = [m // 16 * 32 + m % 16 for m in range(20)]
 
     def as_complex(array):

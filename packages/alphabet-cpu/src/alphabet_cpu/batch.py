@@ -11,6 +11,7 @@ from torch import Tensor
 from alphabet_cpu.kernels.inference import run_tiles
 from alphabet_cpu.kernels.layout import Batch, Clock, Floats, Marks, Outputs, without_names
 from alphabet_cpu.kernels.memory import all_finite
+from alphabet_cpu.kernels.modes import count_sums
 from alphabet_cpu.kernels.tiles import COUNTERS, Handover, count_carried, count_tiles
 from alphabet_cpu.weights import ModelWeights
 from alphabet_cpu.workers import announce_compilation, run_together
@@ -91,7 +92,7 @@ def run_batch(batch: Batch, weights: ModelWeights, threads: int, *, keep: bool =
     sizes, arrays = weights
     sequences, moments, banks = batch.sequences, 1 + 2 * len(sizes.lags), 1 + sizes.cascaded
     results = Outputs(
-        sums=np.zeros((sequences, banks, moments, sizes.columns // 2)),
+        sums=np.zeros((sequences, banks, moments, count_sums(sizes.columns))),
         pairs=np.empty((sequences, 1 + len(sizes.lags))),
         descriptor=np.empty((sequences, banks, arrays.poles.shape[2], moments)),
         logits=np.empty((sequences, len(arrays.bias))),

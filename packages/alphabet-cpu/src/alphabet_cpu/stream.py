@@ -23,6 +23,7 @@ from alphabet_cpu.batch import as_marks
 from alphabet_cpu.dispatch import fused_fallback_reason
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.layout import Doubles
+from alphabet_cpu.kernels.modes import count_sums
 from alphabet_cpu.kernels.stream_kernels import CHUNK, PAST, count_memory, feed_tokens, finish
 from alphabet_cpu.weights import fold_and_pack
 from alphabet_cpu.workers import announce_compilation
@@ -54,7 +55,7 @@ class CpuStream:
         self._spare = allocate(self._memory.size)  # what `finish` uses up instead
         self._token = np.zeros(model.config.channels, np.float32)
         self._marks = np.zeros((2, PAST + CHUNK), np.uint8)
-        self._sums: Doubles = np.zeros((2, MOMENTS, sizes.columns // 2))
+        self._sums: Doubles = np.zeros((2, MOMENTS, count_sums(sizes.columns)))
         self._pairs: Doubles = np.zeros(1 + len(LAGS))
         # A plain tuple, in the order of `StreamState`: numba would take longer over named ones than over a token.
         self._state = (tuple(sizes), arrays.packed, self._memory, self._marks, self._sums, self._pairs)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import LANES
 from alphabet_cpu.kernels.layout import Floats, Sizes, Weights, count_packed
+from alphabet_cpu.kernels.modes import count_columns, imaginary, is_narrow
 
 # Where torch computes another head than the affine one.
 NO_HEAD: tuple[Floats, Floats] = (np.empty((0, 0), np.float32), np.empty(0, np.float32))
@@ -28,7 +29,7 @@ class ModelWeights(NamedTuple):
 def arrange(folded: FoldedParts, modes: int) -> list[Tensor]:
     """The tensors of the kernels, in the order of `FoldedWeights`, without those that the model leaves out.
 
-    Rows and columns are whole lanes, and real and imaginary parts are next to each other.
+    Rows and columns are whole lanes, and modes are in the order of the states.
     """
 
     def arrange_bank(bank: FoldedBank) -> list[Tensor]:
@@ -44,10 +45,16 @@ def arrange(folded: FoldedParts, modes: int) -> list[Tensor]:
 
 def read_sizes(config: AlphabetConfig) -> Sizes:
     """The sizes and the structure that the kernels go by."""
-    width, columns = config.width + -config.width % LANES, 2 * (config.modes + -config.modes % LANES)
-    lags = np.array(config.lags, np.int64)
     return Sizes(
-        config.channels, config.width, width, columns, lags, max(config.lags), config.cascaded, config.synthesis
+        channels=config.channels,
+        features=config.width,
+        width=config.width + -config.width % LANES,
+        columns=count_columns(config.modes),
+        lags=np.array(config.lags, np.int64),
+        history=max(config.lags),
+        cascaded=config.cascaded,
+        synthesis=config.synthesis,
+        narrow=is_narrow(config.modes),
     )
 
 
@@ -120,15 +127,16 @@ def pack_pairs(model: Alphabet) -> ModelWeights:
     return ModelWeights(sizes._replace(paired=True), arrays)
 
 
-def _pad(tensor: Tensor, axis: int) -> Tensor:
-    """The tensor with zeros appended up to a multiple of the lanes along one axis."""
-    missing = -tensor.shape[axis] % LANES
+def _pad(tensor: Tensor, axis: int, multiple: int = LANES) -> Tensor:
+    """The tensor with zeros appended up to a multiple of the lanes, or of another number, along one axis."""
+    missing = -tensor.shape[axis] % multiple
     shape = [*tensor.shape]
     shape[axis] = missing
     return torch.cat((tensor, tensor.new_zeros(shape)), dim=axis)
 
 
 def _interleave(packed: Tensor, modes: int) -> Tensor:
-    """A tensor (..., 2M) as (..., columns): sixteen real parts, their imaginary parts, the next sixteen real parts."""
-    re, im = (_pad(part, -1).unflatten(-1, (-1, LANES)) for part in packed.split(modes, dim=-1))
+    """A tensor (..., 2M) as (..., columns), in the order of the states."""
+    group = imaginary(count_columns(modes))
+    re, im = (_pad(part, -1, group).unflatten(-1, (-1, group)) for part in packed.split(modes, dim=-1))
     return torch.stack((re, im), dim=-2).flatten(-3)

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 
+import numpy as np
 import torch
 
+from alphabet_cpu.kernels.layout import Integers
+from alphabet_cpu.kernels.memory import count_up, look_for
 from alphabet_cpu.openmp import find_setter
 
 COMPILING = (
@@ -22,10 +25,13 @@ COMPILING = (
 )
 COMPILED = "alphabet-cpu: compiled, after {seconds:.0f} seconds"
 ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
+# A thread that waits for others to end looks so often, some fifty microseconds long, before it goes to sleep: kernels
+# end almost together, and to be woken takes as long.
+LOOKS = 50_000
 SILENT = nullcontext()
 
 Task = Callable[[], None]
-Job = tuple[Task, list[None], "SimpleQueue[BaseException | None]"]
+Job = tuple[Task, list[None], "SimpleQueue[BaseException | None]", Integers]
 _jobs: SimpleQueue[Job] = SimpleQueue()
 _lock = threading.Lock()
 _started = 0
@@ -66,9 +72,10 @@ def run_together(task: Task, threads: int) -> None:
         return
     tickets: list[None] = [None] * (threads - 1)
     finished: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: Integers = np.zeros(1, np.int64)
     jobs = _start_workers(threads - 1)
     for _ in range(threads - 1):
-        jobs.put((task, tickets, finished))
+        jobs.put((task, tickets, finished, ended))
     errors: list[BaseException | None] = []
     try:
         task()
@@ -76,6 +83,7 @@ def run_together(task: Task, threads: int) -> None:
         begun = threads - 1
         while _take(tickets):
             begun -= 1
+        look_for(ended, begun, LOOKS)
         errors += [finished.get() for _ in range(begun)]
     for error in errors:
         if error is not None:
@@ -135,10 +143,11 @@ def _work(jobs: SimpleQueue[Job]) -> None:
         _run(*jobs.get())  # whose locals end with it: a thread that waits keeps no arrays of the last call
 
 
-def _run(task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]") -> None:
+def _run(task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]", ended: Integers) -> None:
     """Call the task, unless there is no ticket left, and tell the caller how it ended."""
     if _take(tickets):
         finished.put(_call(task))
+        count_up(ended)
 
 
 def _call(task: Task) -> BaseException | None:

@@ -61,10 +61,10 @@ def allocate_bank(lookups, count, sizes, raw_poles, keep_gates):
 
 
 @kernel
-def hold_tokens(lookups, kept, tokens, columns):
+def hold_tokens(lookups, kept, tokens, sizes):
     """Write what the poles do over the tokens' steps; nothing on a regular grid."""
     if lookups is not None:
-        hold_steps(lookups.steps, tokens.first, tokens.count, columns, kept.table, kept.holds)
+        hold_steps(lookups.steps, tokens.first, tokens.count, sizes, kept.table, kept.holds)
 
 
 @inlined
@@ -72,7 +72,7 @@ def drive_bank(lookups, source, centre, tokens, sizes, bank, valid, kept, keep_g
     """Lift and drive some tokens, the first of which is row `centre` of the source: all that waits for no state."""
     lift(lookups, source, centre, tokens, sizes, bank.taps, valid, kept.lifted, keep_gates)
     drive_modes(kept.lifted.features, bank.drive, kept.drive, tokens.count, sizes)
-    hold_tokens(lookups, kept, tokens, sizes.columns)
+    hold_tokens(lookups, kept, tokens, sizes)
 
 
 @inlined

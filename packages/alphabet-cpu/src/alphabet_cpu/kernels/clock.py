@@ -13,6 +13,7 @@ from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.arithmetic import clear
 from alphabet_cpu.kernels.lanes import LANES, load, splat, store
 from alphabet_cpu.kernels.layout import TAPS, Clock, is_masked
+from alphabet_cpu.kernels.modes import add_modes, load_modes
 
 HERE = LIFT_OFFSETS.index(0)  # the lookup at offset zero, which the energy reads too
 
@@ -145,6 +146,24 @@ def scatter(lookups, at, gradient, out, start, width):
     if lookups.far[at] != 0.0:
         right = start + lookups.right[at] * width
         store(out, right, load(out, right) + gradient * lookups.far[at])
+
+
+@kernel
+def sample_modes(lookups, at, source, start, columns, narrow):
+    """Real and imaginary parts of a group of modes, interpolated by one token's lookup."""
+    near, far = lookups.near[at], lookups.far[at]
+    left_re, left_im = load_modes(source, start + lookups.left[at] * columns, narrow)
+    right_re, right_im = load_modes(source, start + lookups.right[at] * columns, narrow)
+    return left_re * near + right_re * far, left_im * near + right_im * far
+
+
+@kernel
+def scatter_modes(lookups, at, d_re, d_im, out, start, columns, narrow):
+    """Add the gradients of what `sample_modes` returned to the rows that it came from."""
+    near, far = lookups.near[at], lookups.far[at]
+    add_modes(out, start + lookups.left[at] * columns, narrow, d_re * near, d_im * near)
+    if far != 0.0:
+        add_modes(out, start + lookups.right[at] * columns, narrow, d_re * far, d_im * far)
 
 
 @kernel

@@ -10,9 +10,9 @@ import numpy as np
 from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX, TANGENT_SCALE
 
 from alphabet_cpu.compiling import array_kernel, kernel
-from alphabet_cpu.kernels.hold import read_pole, real_column
-from alphabet_cpu.kernels.lanes import LANES
+from alphabet_cpu.kernels.hold import read_pole
 from alphabet_cpu.kernels.layout import TAPS, Floats, Sizes, unpack
+from alphabet_cpu.kernels.modes import imaginary, real_column
 
 
 class BankParameters(NamedTuple):
@@ -75,11 +75,11 @@ def fold_bank(bank, sizes, weights):
         taps[TAPS * width + d] = bank.lift_bias[d]
     for m in range(modes):
         _, step, gain = hold(bank.raw_decay[m], bank.raw_frequency[m])
-        c = real_column(m)
-        transition[c], transition[c + LANES] = step.real, step.imag
+        c, apart = real_column(m, columns), imaginary(columns)
+        transition[c], transition[c + apart] = step.real, step.imag
         for d in range(features):
             weight = norm[d] * join(base[d, m], base[d, modes + m]) * gain
-            drive[d * columns + c], drive[d * columns + c + LANES] = weight.real, weight.imag
+            drive[d * columns + c], drive[d * columns + c + apart] = weight.real, weight.imag
 
 
 @array_kernel
@@ -91,16 +91,16 @@ def fold_at_base(parameters, sizes, packed):
     fold_bank(direct, sizes, weights.direct)
     if sizes.cascaded:
         fold_bank(parameters.cascaded, sizes, weights.cascaded)
-    base, modes = direct.base, direct.raw_decay.size
+    base, modes, apart = direct.base, direct.raw_decay.size, imaginary(sizes.columns)
     for d in range(sizes.features):
         for c in range(sizes.channels):
             weights.project[c * width + d] = parameters.project[d, c]
         if sizes.synthesis:
             weights.through[d] = np.float64(scale[d]) * feedthrough[d] * direct.norm_gain[d]
             for m in range(modes):
-                c = real_column(m)
+                c = real_column(m, sizes.columns)
                 weights.synthesis[c * width + d] = np.float64(scale[d]) * base[d, m]
-                weights.synthesis[(c + LANES) * width + d] = np.float64(scale[d]) * base[d, modes + m]
+                weights.synthesis[(c + apart) * width + d] = np.float64(scale[d]) * base[d, modes + m]
 
 
 @array_kernel
@@ -130,17 +130,17 @@ def fold_bank_bwd(bank, sizes, d_weights, d_frame, d_norm, d_bank):
         d_bank.lift_bias[d] = d_taps[TAPS * width + d]
     for m in range(modes):
         pole, step, gain = hold(bank.raw_decay[m], bank.raw_frequency[m])
-        c = real_column(m)
+        c, apart = real_column(m, columns), imaginary(columns)
         d_gain = 0.0j
         for d in range(features):
             frame = join(base[d, m], base[d, modes + m])
-            d_weight = join(d_drive[d * columns + c], d_drive[d * columns + c + LANES])
+            d_weight = join(d_drive[d * columns + c], d_drive[d * columns + c + apart])
             turned = d_weight * gain.conjugate()
             d_norm[d] += (turned.conjugate() * frame).real
             d_gain += norm[d] * frame.conjugate() * d_weight
             d_frame[d, m] += norm[d] * turned
         # Through p = exp(pole) and (p - 1) / pole, whose derivatives are p and (p - gain) / pole.
-        d_step = join(d_transition[c], d_transition[c + LANES])
+        d_step = join(d_transition[c], d_transition[c + apart])
         d_pole = d_step * step.conjugate() + d_gain * ((step - gain) / pole).conjugate()
         share, turn = (-pole.real - DECAY_MIN) / (DECAY_MAX - DECAY_MIN), pole.imag / FREQUENCY_MAX
         d_bank.raw_decay[m] = -d_pole.real * (DECAY_MAX - DECAY_MIN) * share * (1.0 - share)
@@ -166,7 +166,7 @@ def fold_bwd(parameters, sizes, d_packed, d_parameters):
     parameters, sizes = name_parameters(parameters), Sizes(*sizes)
     d_parameters, d_weights, width = name_parameters(d_parameters), unpack(d_packed, sizes), sizes.width
     direct, scale, feedthrough = parameters.direct, parameters.scale, parameters.feedthrough
-    norm, base, modes = direct.norm_gain, direct.base, direct.raw_decay.size
+    norm, base, modes, apart = direct.norm_gain, direct.base, direct.raw_decay.size, imaginary(sizes.columns)
     d_frame, d_norm = np.zeros((sizes.features, modes), np.complex128), np.zeros(sizes.features)
     for d in range(sizes.features):
         for c in range(sizes.channels):
@@ -175,8 +175,8 @@ def fold_bwd(parameters, sizes, d_packed, d_parameters):
             through = np.float64(d_weights.through[d])
             d_scale = through * feedthrough[d] * norm[d]
             for m in range(modes):
-                o = real_column(m) * width + d
-                d_synthesis = join(d_weights.synthesis[o], d_weights.synthesis[o + LANES * width])
+                o = real_column(m, sizes.columns) * width + d
+                d_synthesis = join(d_weights.synthesis[o], d_weights.synthesis[o + apart * width])
                 d_scale += d_synthesis.real * base[d, m] + d_synthesis.imag * base[d, modes + m]
                 d_frame[d, m] = scale[d] * d_synthesis
             d_parameters.scale[d] = d_scale

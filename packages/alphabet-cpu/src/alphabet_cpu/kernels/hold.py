@@ -14,16 +14,14 @@ from alphabet_core.fused import DECAY_MAX, DECAY_MIN, FREQUENCY_MAX
 from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.lanes import (
-    LANES,
     ROUNDING,
-    load,
     minimum,
     rest_of_product,
     scale_by_power,
     splat,
-    store,
     whole_of_product,
 )
+from alphabet_cpu.kernels.modes import count_sums, group_columns, imaginary, load_modes, real_column, store_modes
 
 # The series of 2**r - 1, sin(pi f / 2) / f and cos(pi f / 2) for r and f in -1/2 ... 1/2, each to less than 1e-8.
 POWER = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(1, 9))
@@ -53,12 +51,6 @@ class Holds(NamedTuple):
 
 
 @kernel
-def real_column(mode):
-    """The column of a mode's real part, which is sixteen before that of its imaginary part."""
-    return mode // LANES * 2 * LANES + mode % LANES
-
-
-@kernel
 def read_pole(raw_decay, raw_frequency):
     """A pole, its transition p over one unit of time, and p - 1 without cancellation, in complex128."""
     decay = DECAY_MIN + (DECAY_MAX - DECAY_MIN) / (1.0 + np.exp(-np.float64(raw_decay)))
@@ -72,31 +64,32 @@ def read_pole(raw_decay, raw_frequency):
 @array_kernel
 def tabulate_poles(raw, columns):
     """The table of a bank's poles, given their parameters raw (2, M)."""
-    modes = columns // 2
+    modes, apart = count_sums(columns), imaginary(columns)
     table = PoleTable(np.zeros(modes), np.zeros(modes), allocate(columns), allocate(columns))
     for m in range(raw.shape[1]):
         pole, transition, change = read_pole(raw[0, m], raw[1, m])
         table.decay[m] = -pole.real / np.log(2.0)
         table.frequency[m] = pole.imag / np.pi
-        c = real_column(m)
+        c = real_column(m, columns)
         shrink, undo = 1.0 / change, 1.0 / transition.conjugate()
-        table.shrink[c], table.shrink[c + LANES] = shrink.real, shrink.imag
-        table.undo[c], table.undo[c + LANES] = undo.real, undo.imag
+        table.shrink[c], table.shrink[c + apart] = shrink.real, shrink.imag
+        table.undo[c], table.undo[c + apart] = undo.real, undo.imag
     return table
 
 
 @kernel
-def hold_steps(steps, first, count, columns, table, holds):
+def hold_steps(steps, first, count, sizes, table, holds):
     """Write transitions and relative gains of the steps before `count` tokens, from the first one's index on."""
-    for column in range(0, columns, 2 * LANES):
-        shrink_re, shrink_im = load(table.shrink, column), load(table.shrink, column + LANES)
+    columns, narrow = sizes.columns, sizes.narrow
+    for column in range(0, columns, group_columns(columns)):
+        shrink_re, shrink_im = load_modes(table.shrink, column, narrow)
         for i in range(count):
             h, o = np.float64(steps[first + i]), i * columns + column
             if i > 0 and steps[first + i] == steps[first + i - 1]:
-                store(holds.transition, o, load(holds.transition, o - columns))
-                store(holds.transition, o + LANES, load(holds.transition, o - columns + LANES))
-                store(holds.gain, o, load(holds.gain, o - columns))
-                store(holds.gain, o + LANES, load(holds.gain, o - columns + LANES))
+                p_re, p_im = load_modes(holds.transition, o - columns, narrow)
+                g_re, g_im = load_modes(holds.gain, o - columns, narrow)
+                store_modes(holds.transition, o, narrow, p_re, p_im)
+                store_modes(holds.gain, o, narrow, g_re, g_im)
                 continue
             halvings = minimum(whole_of_product(table.decay, column // 2, h), splat(MOST_HALVINGS))
             r = 0.0 - rest_of_product(table.decay, column // 2, h)
@@ -120,8 +113,7 @@ def hold_steps(steps, first, count, columns, table, holds):
             sine = sine * f
             less = odd * 2.0 + sine * sine * 2.0 * sign  # 1 - cos of the angle
             re, im = radius - radius * less, radius * sign * (2.0 * sine * cosine)
-            store(holds.transition, o, re)
-            store(holds.transition, o + LANES, im)
+            store_modes(holds.transition, o, narrow, re, im)
             change = shrinkage - shrinkage * less - less
-            store(holds.gain, o, change * shrink_re - im * shrink_im)
-            store(holds.gain, o + LANES, change * shrink_im + im * shrink_re)
+            gain_re, gain_im = change * shrink_re - im * shrink_im, change * shrink_im + im * shrink_re
+            store_modes(holds.gain, o, narrow, gain_re, gain_im)

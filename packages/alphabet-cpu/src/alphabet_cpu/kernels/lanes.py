@@ -61,6 +61,11 @@ def store_lanes(builder: Any, value: Any, address: Any) -> None:
     builder.store(value, builder.bitcast(address, _FLOATS.as_pointer()), align=4)
 
 
+def shuffle_lanes(builder: Any, left: Any, right: Any, chosen: list[int]) -> Any:
+    """LLVM lanes that are chosen of two: 0 ... 15 are those of the left, 16 ... 31 those of the right."""
+    return builder.shuffle_vector(left, right, ir.Constant(_INTS, chosen))
+
+
 def multiply_into(builder: Any, place: Any, left: Any, right: Any) -> None:
     """Add the product of two LLVM vectors of lanes to the one that `place` holds, by one fused multiply-add."""
     product = builder.fmul(left, right, flags=_CONTRACT)

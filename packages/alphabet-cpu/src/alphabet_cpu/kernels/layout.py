@@ -29,11 +29,12 @@ class Sizes(NamedTuple):
     """The sizes and the structure that kernels go by.
 
     channels, features: C and D of the model
-    width, columns: D, and the real and imaginary parts of M modes, both rounded up to whole lanes
+    width: D rounded up to whole lanes; columns: a row of states, see `modes`
     lags (L,), history: the lags of the moments, and how many earlier states they look back at; at least one
     cascaded, synthesis: whether the second bank exists, and whether it reads what the first one's states give
     paired: whether every mode is driven by two features of its own, which lie as its two parts do; then there is
         nothing to multiply with a matrix
+    narrow: None, unless a row of states is narrow
     """
 
     channels: int
@@ -45,6 +46,7 @@ class Sizes(NamedTuple):
     cascaded: bool = True
     synthesis: bool = True
     paired: bool = False
+    narrow: bool | None = None
 
 
 class BankWeights(NamedTuple):

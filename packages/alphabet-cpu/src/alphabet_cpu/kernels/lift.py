@@ -9,7 +9,7 @@ from alphabet_cpu.compiling import kernel
 from alphabet_cpu.kernels.arithmetic import clear, sigmoid
 from alphabet_cpu.kernels.clock import convolve_at, convolve_at_bwd
 from alphabet_cpu.kernels.lanes import LANES, broadcast, load, splat, store, total
-from alphabet_cpu.kernels.layout import is_masked
+from alphabet_cpu.kernels.layout import Tokens, is_masked
 from alphabet_cpu.kernels.products import BLOCK_ROWS, Rows, multiply_rows
 
 EPSILON = np.float32(NORM_EPSILON)
@@ -51,16 +51,16 @@ def project(values, tokens, length, sizes, matrix, valid, out):
     multiply_rows(
         Rows(values, (tokens.first + before) * channels, channels), matrix, Rows(out, before * width, width), whole
     )
-    for i in range(tokens.count):
-        token, o = tokens.first + i, i * width
-        if i < before or i >= before + inside or is_masked(valid, token):
-            clear(out, o, o + width)
-        elif i >= before + whole:
-            for v in range(0, width, LANES):
-                features = splat(0.0)
-                for c in range(channels):
-                    features = features + broadcast(values, token * channels + c) * load(matrix, c * width + v)
-                store(out, o + v, features)
+    for i in range(before + whole, before + inside):
+        for v in range(0, width, LANES):
+            features = splat(0.0)
+            for c in range(channels):
+                features = features + broadcast(values, (tokens.first + i) * channels + c) * load(matrix, c * width + v)
+            store(out, i * width + v, features)
+    clear(out, 0, before * width)
+    clear(out, (before + inside) * width, tokens.count * width)
+    if valid.given:
+        clear_masked(out, before, width, Tokens(tokens.first + before, 0, inside), valid)
 
 
 @kernel
@@ -130,22 +130,35 @@ def lift(lookups, source, centre, tokens, sizes, taps, valid, lifted, keep_gates
         store(out, j, x * gate)
         if keep_gates:
             store(gates, j, gate)
-    share = np.float32(1.0) / np.float32(features)
-    for i in range(rows):
-        o = i * width
-        if is_masked(valid, tokens.first + i):
-            clear(out, o, o + width)
-            scale[i] = 0.0
-            continue
+    norm_rows(out, rows, width, features, scale)
+    if valid.given:
+        for i in range(rows):
+            if is_masked(valid, tokens.first + i):
+                clear(out, i * width, (i + 1) * width)
+                scale[i] = 0.0
+
+
+@kernel
+def norm_rows(rows, count, width, features, scale):
+    """Write the reciprocal root mean square of each row, in loops apart: for roots, several at once."""
+    share, large = np.float32(1.0) / np.float32(features), False
+    for i in range(count):
         squares = splat(0.0)
-        for v in range(0, width, LANES):
-            x = load(out, o + v)
+        for j in range(i * width, (i + 1) * width, LANES):
+            x = load(rows, j)
             squares = squares + x * x
-        mean = total(squares) * share
-        if mean > LARGE:
-            scale[i] = 1.0 / np.sqrt(mean_square(out, o, features) + EPSILON)
-        else:
-            scale[i] = np.float32(1.0) / np.sqrt(mean + EPSILON)
+        scale[i] = total(squares)
+    for i in range(count):
+        large |= scale[i] * share > LARGE
+    if large:
+        for i in range(count):
+            if scale[i] * share > LARGE:
+                scale[i] = 1.0 / np.sqrt(mean_square(rows, i * width, features) + EPSILON)
+            else:
+                scale[i] = np.float32(1.0) / np.sqrt(scale[i] * share + EPSILON)
+    else:
+        for i in range(count):
+            scale[i] = np.float32(1.0) / np.sqrt(scale[i] * share + EPSILON)
 
 
 @kernel

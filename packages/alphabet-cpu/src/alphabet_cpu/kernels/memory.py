@@ -61,6 +61,19 @@ def wait_until(counters, index, value):
             _yield_processor()
 
 
+@kernel
+def count_up(counters):
+    """Add one to the first counter, for threads that wait in `look_for`."""
+    claim(counters, 0)
+
+
+@kernel
+def look_for(counters, value, looks):
+    """Look so many times, without the interpreter's lock, whether the first counter has reached a value."""
+    while looks > 0 and _read(counters, 0) < value:
+        looks -= 1
+
+
 @intrinsic
 def _as_pointer(_typing, address):
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:

@@ -8,9 +8,10 @@ Three lags are one pass over the states, so that any lags run through the same l
 import numpy as np
 
 from alphabet_cpu.compiling import inlined, kernel
-from alphabet_cpu.kernels.clock import HERE, count_supported, sample, sample_rows, scatter
-from alphabet_cpu.kernels.lanes import LANES, add_doubles, load, splat, store
+from alphabet_cpu.kernels.clock import HERE, count_supported, sample_modes, sample_rows, scatter_modes
+from alphabet_cpu.kernels.lanes import add_doubles, load, splat
 from alphabet_cpu.kernels.layout import TAPS, is_masked
+from alphabet_cpu.kernels.modes import add_modes, count_sums, group_columns, load_modes, store_modes
 
 GROUP = 3  # lags in one pass: with the energy, seven sums and what they read are in registers
 
@@ -58,28 +59,28 @@ def correlate_tokens(states, tokens, sizes, valid, sums):
 
     The sum over these tokens is one of float32. Three lags at a time; those that are missing count as lag zero.
     """
-    columns, modes, lags = sizes.columns, sizes.columns // 2, sizes.lags
+    columns, modes, lags = sizes.columns, count_sums(sizes.columns), sizes.lags
     for k in range(0, max(1, lags.size), GROUP):
         lag_0, lag_1, lag_2 = pick(lags, k), pick(lags, k + 1), pick(lags, k + 2)
-        for column in range(0, columns, 2 * LANES):
+        for column in range(0, columns, group_columns(columns)):
             energy = re_0 = im_0 = re_1 = im_1 = re_2 = im_2 = splat(0.0)
             for i in range(tokens.count):
                 if is_masked(valid, tokens.first + i):
                     continue
                 o = (sizes.history + i) * columns + column
-                z_re, z_im = load(states, o), load(states, o + LANES)
+                z_re, z_im = load_modes(states, o, sizes.narrow)
                 energy = energy + z_re * z_re + z_im * z_im
                 # Without a mask the states in front of the sequence are zero, and so is their product.
                 if not valid.given or is_pair(valid, tokens, i, lag_0):
-                    q_re, q_im = load(states, o - lag_0 * columns), load(states, o - lag_0 * columns + LANES)
+                    q_re, q_im = load_modes(states, o - lag_0 * columns, sizes.narrow)
                     re_0 = re_0 + z_re * q_re + z_im * q_im
                     im_0 = im_0 + z_im * q_re - z_re * q_im
                 if not valid.given or is_pair(valid, tokens, i, lag_1):
-                    q_re, q_im = load(states, o - lag_1 * columns), load(states, o - lag_1 * columns + LANES)
+                    q_re, q_im = load_modes(states, o - lag_1 * columns, sizes.narrow)
                     re_1 = re_1 + z_re * q_re + z_im * q_im
                     im_1 = im_1 + z_im * q_re - z_re * q_im
                 if not valid.given or is_pair(valid, tokens, i, lag_2):
-                    q_re, q_im = load(states, o - lag_2 * columns), load(states, o - lag_2 * columns + LANES)
+                    q_re, q_im = load_modes(states, o - lag_2 * columns, sizes.narrow)
                     re_2 = re_2 + z_re * q_re + z_im * q_im
                     im_2 = im_2 + z_im * q_re - z_re * q_im
             at = column // 2
@@ -93,15 +94,15 @@ def correlate_tokens(states, tokens, sizes, valid, sums):
 @kernel
 def correlate_at(lookups, states, tokens, sizes, partners, sums):
     """The same on an irregular grid; partners: a buffer of as many rows as there are tokens."""
-    columns, modes, start = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns
+    columns, modes, start = sizes.columns, count_sums(sizes.columns), sizes.history * sizes.columns
     for k in range(1 + sizes.lags.size):
         sample_rows(lookups, TAPS + k - 1 if k > 0 else HERE, states, start, tokens.count, columns, partners)
-        for column in range(0, columns, 2 * LANES):
+        for column in range(0, columns, group_columns(columns)):
             re = im = splat(0.0)
             for i in range(tokens.count):
                 p = i * columns + column
-                z_re, z_im = load(states, start + p), load(states, start + p + LANES)
-                q_re, q_im = load(partners, p), load(partners, p + LANES)
+                z_re, z_im = load_modes(states, start + p, sizes.narrow)
+                q_re, q_im = load_modes(partners, p, sizes.narrow)
                 re, im = re + z_re * q_re + z_im * q_im, im + z_im * q_re - z_re * q_im
             at = column // 2
             if k == 0:
@@ -145,9 +146,10 @@ def read_parts(d_sums, k, lags, at, modes):
 @kernel
 def products_bwd(states, tokens, end, sizes, valid, d_sums, k, adjoint):
     """Add what three lags from the k-th on and, with the first, the energy give: a state has partners on both sides."""
-    columns, modes, shift, lags = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns, sizes.lags
+    columns, modes, lags = sizes.columns, count_sums(sizes.columns), sizes.lags
+    shift, narrow = sizes.history * columns, sizes.narrow
     lag_0, lag_1, lag_2 = pick(lags, k), pick(lags, k + 1), pick(lags, k + 2)
-    for column in range(0, columns, 2 * LANES):
+    for column in range(0, columns, group_columns(columns)):
         at = column // 2
         energy = load(d_sums, at) * (2.0 if k == 0 else 0.0)
         a_0, b_0 = read_parts(d_sums, k, lags, at, modes)
@@ -158,26 +160,27 @@ def products_bwd(states, tokens, end, sizes, valid, d_sums, k, adjoint):
                 continue
             here = i * columns + column
             o = here + shift
-            d_re = load(adjoint, here) + energy * load(states, o)
-            d_im = load(adjoint, here + LANES) + energy * load(states, o + LANES)
+            d_re, d_im = load_modes(adjoint, here, narrow)
+            z_re, z_im = load_modes(states, o, narrow)
+            d_re, d_im = d_re + energy * z_re, d_im + energy * z_im
             for j in range(GROUP):
                 lag = lag_0 if j == 0 else (lag_1 if j == 1 else lag_2)
                 a, b = (a_0, b_0) if j == 0 else ((a_1, b_1) if j == 1 else (a_2, b_2))
                 if not valid.given or is_pair(valid, tokens, i, lag):
-                    q_re, q_im = load(states, o - lag * columns), load(states, o - lag * columns + LANES)
+                    q_re, q_im = load_modes(states, o - lag * columns, sizes.narrow)
                     d_re, d_im = d_re + a * q_re - b * q_im, d_im + a * q_im + b * q_re
                 if not valid.given or (tokens.time + i + lag < end and is_pair(valid, tokens, i + lag, lag)):
-                    q_re, q_im = load(states, o + lag * columns), load(states, o + lag * columns + LANES)
+                    q_re, q_im = load_modes(states, o + lag * columns, sizes.narrow)
                     d_re, d_im = d_re + a * q_re + b * q_im, d_im + a * q_im - b * q_re
-            store(adjoint, here, d_re)
-            store(adjoint, here + LANES, d_im)
+            store_modes(adjoint, here, narrow, d_re, d_im)
 
 
 @kernel
 def product_at_bwd(lookups, lookup, states, tokens, sizes, d_sums, k, adjoint):
     """Add what the k-th lag's products give on an irregular grid, where partners are interpolated; 0 is the energy."""
-    columns, modes, shift = sizes.columns, sizes.columns // 2, sizes.history * sizes.columns
-    for column in range(0, columns, 2 * LANES):
+    columns, modes, narrow = sizes.columns, count_sums(sizes.columns), sizes.narrow
+    shift = sizes.history * columns
+    for column in range(0, columns, group_columns(columns)):
         a = load(d_sums, max(0, 2 * k - 1) * modes + column // 2)
         b = load(d_sums, 2 * k * modes + column // 2)
         if k == 0:
@@ -186,13 +189,10 @@ def product_at_bwd(lookups, lookup, states, tokens, sizes, d_sums, k, adjoint):
             o, at = i * columns + column, lookup * lookups.capacity + i
             if lookups.near[at] == 0.0 and lookups.far[at] == 0.0:
                 continue
-            z_re, z_im = load(states, o + shift), load(states, o + shift + LANES)
-            q_re = sample(lookups, at, states, shift + column, columns)
-            q_im = sample(lookups, at, states, shift + column + LANES, columns)
-            store(adjoint, o, load(adjoint, o) + (a * q_re - b * q_im))
-            store(adjoint, o + LANES, load(adjoint, o + LANES) + (a * q_im + b * q_re))
-            scatter(lookups, at, a * z_re + b * z_im, adjoint, column, columns)
-            scatter(lookups, at, a * z_im - b * z_re, adjoint, column + LANES, columns)
+            z_re, z_im = load_modes(states, o + shift, sizes.narrow)
+            q_re, q_im = sample_modes(lookups, at, states, shift + column, columns, narrow)
+            add_modes(adjoint, o, narrow, a * q_re - b * q_im, a * q_im + b * q_re)
+            scatter_modes(lookups, at, a * z_re + b * z_im, a * z_im - b * z_re, adjoint, column, columns, narrow)
 
 
 @kernel

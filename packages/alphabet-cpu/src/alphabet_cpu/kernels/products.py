@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from alphabet_cpu.compiling import kernel
+from alphabet_cpu.compiling import inlined, kernel
 from alphabet_cpu.kernels.lanes import LANES, load_lanes, multiply_into, spread, store_lanes
 
 STRIP = 64  # rows of both factors that stay in the first-level cache
@@ -58,7 +58,10 @@ class Factors(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block of a matrix: row i has sixteen columns at start + i * columns, and sixteen more `second` further on."""
+    """A block of a matrix: row i has sixteen columns at start + i * columns, and sixteen more `second` further on.
+
+    Without those `second` is zero.
+    """
 
     values: Any
     start: Any
@@ -149,8 +152,18 @@ def make_outer_products(shape: BlockShape) -> Any:
     return add_outer_products
 
 
-add_outer_products = make_outer_products(BLOCK)
 BLOCK_ROWS, BLOCK_LANES = BLOCK
+add_outer_products = make_outer_products(BLOCK)
+add_last_products = make_outer_products(BlockShape(BLOCK_ROWS, 1))  # of the last sixteen columns, where they are odd
+
+
+@inlined
+def add_products(left, right, steps, out, fresh):
+    """Add outer products to a block of so many lanes as it has left."""
+    if BLOCK_LANES == 1 or right.second > 0:
+        add_outer_products(left, right, steps, out, fresh)
+    else:
+        add_last_products(left, right, steps, out, fresh)
 
 
 @kernel
@@ -158,13 +171,13 @@ def multiply_rows(left, matrix, out, count):
     """Set the first `count` of the rows `out` to those of `left` times the flat matrix (left.columns, out.columns).
 
     `count` is rounded up to whole blocks of at most eight rows, for which both must have room. `out.columns` is a
-    multiple of sixteen; where a block has two of them and they are odd, the last sixteen are computed twice.
+    multiple of sixteen.
     """
     inner, columns = left.columns, out.columns
     for v in range(0, columns, BLOCK_LANES * LANES):
         second = LANES if v + LANES < columns else 0
         for t in range(0, count, BLOCK_ROWS):
-            add_outer_products(
+            add_products(
                 Factors(left.buffer, left.start + t * inner, inner, 1),
                 Block(matrix, v, columns, second),
                 inner,
@@ -185,7 +198,7 @@ def accumulate_outer(left, right, count, out):
         for v in range(0, columns, BLOCK_LANES * LANES):
             second = LANES if v + LANES < columns else 0
             for k in range(0, inner, BLOCK_ROWS):
-                add_outer_products(
+                add_products(
                     Factors(left.buffer, left.start + t * inner + k, 1, inner),
                     Block(right.buffer, right.start + t * columns + v, columns, second),
                     steps,

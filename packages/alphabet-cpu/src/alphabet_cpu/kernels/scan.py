@@ -1,14 +1,14 @@
 """The recurrence of a bank's modes over the tokens, forward and backward (Algorithm 1, lines 8 and 14).
 
-A row of states is sixteen real parts, their sixteen imaginary parts, the next sixteen modes' and so on. The states of
-some tokens come after those of the tokens before them, which lag products still ask for.
+The states of some tokens come after those of the tokens before them, which lag products still ask for.
 """
 
 import numpy as np
 
 from alphabet_cpu.compiling import inlined, kernel
-from alphabet_cpu.kernels.lanes import LANES, load, splat, store
+from alphabet_cpu.kernels.lanes import splat
 from alphabet_cpu.kernels.layout import is_masked
+from alphabet_cpu.kernels.modes import add_modes, group_columns, load_modes, store_modes
 
 
 @inlined
@@ -24,23 +24,22 @@ def scan(holds, drive, scale, tokens, sizes, transition, gate, states):
     z[t] = p[t] * z[t-1] + scale[t] * gain[t] * drive[t]; nothing enters where the gate masks a token. On a regular grid
     `holds` is None, p the transition, and the gain one.
     """
-    columns, shift = sizes.columns, sizes.history * sizes.columns
-    for column in range(0, columns, 2 * LANES):
-        p_re, p_im = load(transition, column), load(transition, column + LANES)
+    columns, shift, narrow = sizes.columns, sizes.history * sizes.columns, sizes.narrow
+    for column in range(0, columns, group_columns(columns)):
+        p_re, p_im = load_modes(transition, column, narrow)
         before = shift - columns + column
-        z_re, z_im = load(states, before), load(states, before + LANES)
+        z_re, z_im = load_modes(states, before, narrow)
         for i in range(tokens.count):
             strength, e = read_strength(scale, i, gate, tokens.first + i), i * columns + column
-            d_re, d_im = load(drive, e), load(drive, e + LANES)
+            d_re, d_im = load_modes(drive, e, narrow)
             if holds is not None:
-                p_re, p_im = load(holds.transition, e), load(holds.transition, e + LANES)
-                g_re, g_im = load(holds.gain, e), load(holds.gain, e + LANES)
+                p_re, p_im = load_modes(holds.transition, e, narrow)
+                g_re, g_im = load_modes(holds.gain, e, narrow)
                 d_re, d_im = d_re * g_re - d_im * g_im, d_re * g_im + d_im * g_re
             next_re = p_re * z_re + (d_re * strength - p_im * z_im)
             z_im = p_re * z_im + (d_im * strength + p_im * z_re)
             z_re = next_re
-            store(states, e + shift, z_re)
-            store(states, e + shift + LANES, z_im)
+            store_modes(states, e + shift, narrow, z_re, z_im)
 
 
 @kernel
@@ -51,29 +50,26 @@ def scan_bwd(states, scale, tokens, sizes, transition, gate, behind, adjoint, d_
     zero where the gate masks a token. adjoint (n, columns) holds dz, and behind (columns,) the state a[t+1] behind the
     last token; afterwards that of the first.
     """
-    columns, shift, rows = sizes.columns, sizes.history * sizes.columns, tokens.count
-    for column in range(0, columns, 2 * LANES):
-        p_re, p_im = load(transition, column), load(transition, column + LANES)
-        next_re, next_im = load(behind, column), load(behind, column + LANES)
+    columns, shift, rows, narrow = sizes.columns, sizes.history * sizes.columns, tokens.count, sizes.narrow
+    for column in range(0, columns, group_columns(columns)):
+        p_re, p_im = load_modes(transition, column, narrow)
+        next_re, next_im = load_modes(behind, column, narrow)
         dp_re = dp_im = splat(0.0)
         for back in range(rows):
             t = rows - 1 - back
             here = t * columns + column
             before = here + shift - columns
-            d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
+            d_re, d_im = load_modes(adjoint, here, narrow)
             next_re, next_im = (
                 p_re * next_re + (p_im * next_im + d_re), p_re * next_im + (d_im - p_im * next_re),
             )  # fmt: skip
-            q_re, q_im = load(states, before), load(states, before + LANES)
+            q_re, q_im = load_modes(states, before, narrow)
             dp_re = dp_re + next_re * q_re + next_im * q_im
             dp_im = dp_im + next_im * q_re - next_re * q_im
             strength = read_strength(scale, t, gate, tokens.first + t)
-            store(adjoint, here, next_re * strength)
-            store(adjoint, here + LANES, next_im * strength)
-        store(behind, column, next_re)
-        store(behind, column + LANES, next_im)
-        store(d_transition, column, load(d_transition, column) + dp_re)
-        store(d_transition, column + LANES, load(d_transition, column + LANES) + dp_im)
+            store_modes(adjoint, here, narrow, next_re * strength, next_im * strength)
+        store_modes(behind, column, narrow, next_re, next_im)
+        add_modes(d_transition, column, narrow, dp_re, dp_im)
 
 
 @kernel
@@ -84,35 +80,33 @@ def scan_at_bwd(holds, steps, table, drive, states, scale, tokens, sizes, gate, 
     conj(shrink)) - conj(shrink p(1) gain[t]) e[t], where e[t] = a[t] conj(u[t]) is that of the relative gain. What is
     added to d_transition is the gradient of p(1) that gives the pole the same.
     """
-    columns, shift, rows = sizes.columns, sizes.history * sizes.columns, tokens.count
-    for column in range(0, columns, 2 * LANES):
-        s_re, s_im = load(table.shrink, column), load(table.shrink, column + LANES)
+    columns, shift, rows, narrow = sizes.columns, sizes.history * sizes.columns, tokens.count, sizes.narrow
+    for column in range(0, columns, group_columns(columns)):
+        s_re, s_im = load_modes(table.shrink, column, narrow)
         a_re = a_im = b_re = b_im = p_re = p_im = next_re = next_im = splat(0.0)
         for back in range(rows):
             t = rows - 1 - back
             here = t * columns + column
             before = here + shift - columns
-            d_re, d_im = load(adjoint, here), load(adjoint, here + LANES)
+            d_re, d_im = load_modes(adjoint, here, narrow)
             # p is still that of the step behind.
             next_re, next_im = (
                 p_re * next_re + (p_im * next_im + d_re), p_re * next_im + (d_im - p_im * next_re),
             )  # fmt: skip
-            p_re, p_im = load(holds.transition, here), load(holds.transition, here + LANES)
-            g_re, g_im = load(holds.gain, here), load(holds.gain, here + LANES)
+            p_re, p_im = load_modes(holds.transition, here, narrow)
+            g_re, g_im = load_modes(holds.gain, here, narrow)
             strength, h = read_strength(scale, t, gate, tokens.first + t), steps[tokens.first + t]
             w_re, w_im = next_re * strength, next_im * strength
-            u_re, u_im = load(drive, here), load(drive, here + LANES)
+            u_re, u_im = load_modes(drive, here, narrow)
             e_re, e_im = w_re * u_re + w_im * u_im, w_im * u_re - w_re * u_im
-            q_re, q_im = load(states, before), load(states, before + LANES)
+            q_re, q_im = load_modes(states, before, narrow)
             c_re = next_re * q_re + next_im * q_im + (e_re * s_re + e_im * s_im)
             c_im = next_im * q_re - next_re * q_im + (e_im * s_re - e_re * s_im)
             a_re = a_re + (c_re * p_re + c_im * p_im) * h
             a_im = a_im + (c_im * p_re - c_re * p_im) * h
             b_re, b_im = b_re + (e_re * g_re + e_im * g_im), b_im + (e_im * g_re - e_re * g_im)
-            store(adjoint, here, w_re * g_re + w_im * g_im)
-            store(adjoint, here + LANES, w_im * g_re - w_re * g_im)
-        u_re, u_im = load(table.undo, column), load(table.undo, column + LANES)
+            store_modes(adjoint, here, narrow, w_re * g_re + w_im * g_im, w_im * g_re - w_re * g_im)
+        u_re, u_im = load_modes(table.undo, column, narrow)
         dp_re = a_re * u_re - a_im * u_im - (b_re * s_re + b_im * s_im)
         dp_im = a_re * u_im + a_im * u_re - (b_im * s_re - b_re * s_im)
-        store(d_transition, column, load(d_transition, column) + dp_re)
-        store(d_transition, column + LANES, load(d_transition, column + LANES) + dp_im)
+        add_modes(d_transition, column, narrow, dp_re, dp_im)
