@@ -14,7 +14,7 @@ from alphabet_cpu.kernels.memory import all_finite
 from alphabet_cpu.kernels.modes import count_sums
 from alphabet_cpu.kernels.tiles import COUNTERS, Handover, count_carried, count_tiles
 from alphabet_cpu.weights import ModelWeights
-from alphabet_cpu.workers import announce_compilation, run_together
+from alphabet_cpu.workers import UNDER_WAY, announce_compilation, run_together
 
 # Sequences are split in time if the threads cannot share them evenly and there are few for each.
 SPLIT_BELOW_ROWS_PER_THREAD = 4
@@ -102,7 +102,7 @@ def run_batch(batch: Batch, weights: ModelWeights, threads: int, *, keep: bool =
     tiles = count_tiles(batch.length, clocked=batch.clock is not None)
     kept = keep and tiles > 1  # a first tile begins with nothing
     carried = np.zeros((sequences * tiles if kept else 2, count_carried(sizes)), np.float32)
-    handover = Handover(split, kept, np.zeros(COUNTERS, np.int64), carried)
+    handover = Handover(split, kept, np.zeros(COUNTERS, np.int64), UNDER_WAY, carried)
     arguments = without_names(sizes, arrays, batch, results, handover)
     with announce_compilation((run_tiles, batch.clock is None)):
         run_together(lambda: run_tiles(*arguments), threads if split else min(threads, sequences))

@@ -27,7 +27,7 @@ from alphabet_cpu.kernels.optimizer import clip_and_move, rebase
 from alphabet_cpu.kernels.tiles import count_tiles
 from alphabet_cpu.openmp import one_product_thread
 from alphabet_cpu.weights import ModelWeights, energies_only
-from alphabet_cpu.workers import announce_compilation, one_torch_thread, run_together
+from alphabet_cpu.workers import UNDER_WAY, announce_compilation, one_torch_thread, run_together
 
 # Groups of tiles whose gradients are added up apart. The number is fixed, so that sums depend neither on how many
 # threads there are nor on which of them was faster.
@@ -190,9 +190,8 @@ def backpropagate_batch(
     )
     threads = count_threads(batch, sizes.width, threads, LEAST_PER_THREAD)
     split = is_split(batch, threads)
-    handover = Return(
-        split, np.zeros(DONE + groups, np.int64), forward.carried, np.zeros((2, count_behind(sizes)), np.float32)
-    )
+    counters, behind = np.zeros(DONE + groups, np.int64), np.zeros((2, count_behind(sizes)), np.float32)
+    handover = Return(split, counters, UNDER_WAY, forward.carried, behind)
     arguments = without_names(sizes, arrays, batch, forward.outputs, gradients, handover)
     with announce_compilation((backpropagate, batch.clock is None)):
         run_together(lambda: backpropagate(*arguments), threads if split else min(threads, batch.sequences))

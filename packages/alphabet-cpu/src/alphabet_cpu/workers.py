@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alphabet_cpu.kernels.layout import Integers
-from alphabet_cpu.kernels.memory import count_up, look_for
+from alphabet_cpu.kernels.memory import count_up, end_and_look, look_for
 from alphabet_cpu.openmp import find_setter
 
 COMPILING = (
@@ -28,6 +28,12 @@ ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
 # A thread that waits for others to end looks so often, some fifty microseconds long, before it goes to sleep: kernels
 # end almost together, and to be woken takes as long.
 LOOKS = 50_000
+# And one that has nothing left to do looks so often whether there is something new: a step calls kernels twice, and
+# calls follow each other.
+LOOKS_FOR_WORK = 200_000
+# Raised by every kernel that threads share, when it begins: by then there is work, and the interpreter's lock is free
+# for the threads that look here. One that wanted the lock earlier would be put to sleep.
+UNDER_WAY: Integers = np.zeros(1, np.int64)
 SILENT = nullcontext()
 
 Task = Callable[[], None]
@@ -140,13 +146,30 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        _run(*jobs.get())  # whose locals end with it: a thread that waits keeps no arrays of the last call
+        ended = _run(*jobs.get())  # whose locals end with it: a thread that waits keeps no arrays of the last call
+        if ended is not None:
+            _end(ended, jobs)
 
 
-def _run(task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]", ended: Integers) -> None:
-    """Call the task, unless there is no ticket left, and tell the caller how it ended."""
-    if _take(tickets):
-        finished.put(_call(task))
+def _run(
+    task: Task, tickets: list[None], finished: "SimpleQueue[BaseException | None]", ended: Integers
+) -> Integers | None:
+    """Call the task and keep for the caller how it ended, unless there is no ticket left; returns what is to be raised.
+
+    That is raised after the task is let go of.
+    """
+    if not _take(tickets):
+        return None
+    finished.put(_call(task))
+    return ended
+
+
+def _end(ended: Integers, jobs: SimpleQueue[Job]) -> None:
+    """Tell the caller that the task has ended, and look for more work for a while."""
+    seen = int(UNDER_WAY[0])
+    if jobs.empty():
+        end_and_look(ended, UNDER_WAY, seen + 1, LOOKS_FOR_WORK)
+    else:
         count_up(ended)
 
 

@@ -66,12 +66,14 @@ class Return(NamedTuple):
 
     split: whether threads claim tiles, in order, rather than whole sequences
     counters (DONE + groups,): zeros
-    carried: what each tile of the forward pass began with, as in `Handover`
+    under_way: as in `Handover`
+    carried: what each tile of the forward pass began with, as there
     behind (2, ...): what a tile leaves to the one before it, written and read by turns; see `Behind`
     """
 
     split: bool
     counters: Integers
+    under_way: Integers
     carried: Floats
     behind: Floats
 
@@ -143,6 +145,7 @@ def backpropagate(sizes, weights, batch, outputs, gradients, handover):
     """
     sizes, weights, batch = Sizes(*sizes), Weights(*weights), Batch(*batch)
     outputs, gradients, handover = Outputs(*outputs), Gradients(*gradients), Return(*handover)
+    claim(handover.under_way, 0)
     folded, length, width, columns = unpack(weights.packed, sizes), batch.length, sizes.width, sizes.columns
     cascaded = folded.cascaded if sizes.cascaded else folded.direct
     turned = Turned(
@@ -157,7 +160,7 @@ def backpropagate(sizes, weights, batch, outputs, gradients, handover):
         allocate(rows * columns), allocate(rows * width), allocate(rows * width), allocate((rows + SPREAD) * width)
     )
     tiles, split, counters, carried = -(-length // capacity), handover.split, handover.counters, handover.carried
-    alone = Handover(False, True, counters, carried)
+    alone = Handover(False, True, counters, handover.under_way, carried)
     unused = view_carried(allocate(carried.shape[1]), sizes)
     behind = handover.behind if split else allocate(handover.behind.size).reshape(handover.behind.shape)
     d_sums = allocate(outputs.sums[0].size).reshape(outputs.sums[0].shape)

@@ -28,6 +28,7 @@ def run_tiles(sizes, weights, batch, outputs, handover):
     """
     sizes, weights, batch = Sizes(*sizes), Weights(*weights), Batch(*batch)
     outputs, handover = Outputs(*outputs), Handover(*handover)
+    claim(handover.under_way, 0)
     folded, length = unpack(weights.packed, sizes), batch.length
     valid, window = Mask(batch.valid, batch.masked), allocate_window(batch, sizes, weights.poles, False)
     capacity = TILE if batch.clock is None else length

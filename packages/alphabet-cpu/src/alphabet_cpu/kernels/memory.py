@@ -74,6 +74,16 @@ def look_for(counters, value, looks):
         looks -= 1
 
 
+@kernel
+def end_and_look(ended, counters, value, looks):
+    """Add one to the first counter of `ended`, and look for a value as above, both without the interpreter's lock.
+
+    Whoever waits for the former can have the lock at once.
+    """
+    claim(ended, 0)
+    look_for(counters, value, looks)
+
+
 @intrinsic
 def _as_pointer(_typing, address):
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:

@@ -31,12 +31,14 @@ class Handover(NamedTuple):
     split: whether threads claim tiles, in order, rather than whole sequences
     kept: whether every tile has a row of its own in what is carried; else each thread carries for itself, unless split
     counters: zeros
+    under_way: a counter that each thread raises when it begins, for threads that look for work
     carried (2 or B tiles, ...): what a tile leaves to the next, see `Carried`; two are written and read by turns
     """
 
     split: bool
     kept: bool
     counters: Integers
+    under_way: Integers
     carried: Floats
 
 
