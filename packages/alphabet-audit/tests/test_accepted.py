@@ -11,6 +11,7 @@ from alphabet_audit.show.results import read_results
 from alphabet_testing.places import AUDIT, ROOT
 
 ACCEPTED = sorted(path.parent for path in AUDIT.glob("accepted/*/manifest.json"))
+FIRST = AUDIT / "accepted" / "cpu-2026-11-16"  # of the first version of the format; later ones are of the second
 
 
 def test_there_is_one():
@@ -27,7 +28,7 @@ def test_an_accepted_ledger_passes(run):
 
 @pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
 def test_an_accepted_ledger_says_its_version(run):
-    assert evaluate(run, read_declarations()).version == 1
+    assert evaluate(run, read_declarations()).version == (1 if run == FIRST else 2)
 
 
 @pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
@@ -39,9 +40,8 @@ def test_the_ratios_on_its_pages_are_those_of_its_evidence(run):
     assert len(right) == 2
 
 
-@pytest.mark.parametrize("run", ACCEPTED, ids=lambda run: run.name)
-def test_its_noisy_rows_are_worth_a_look(run):
-    remarks = {remark.describe() for remark in evaluate(run, read_declarations()).remarks}
+def test_its_noisy_rows_are_worth_a_look():
+    remarks = {remark.describe() for remark in evaluate(FIRST, read_declarations()).remarks}
     assert "parameter-matched 64/512/64 lstm inference: groups of the family took 14 times their calibration" in remarks
 
 

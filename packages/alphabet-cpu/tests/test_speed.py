@@ -128,10 +128,13 @@ def test_a_second_thread_does_not_hold_up_one_long_sequence(anchor):
 
     try:
         with value_checks(False):
-            # By the wall clock: waiting for each other is what is measured.
-            ratio = interleaved_ratio(lambda: run(1), lambda: run(2), rounds=9, clock=time.perf_counter)
+            # By the wall clock, since waiting for each other is what is measured; by the fastest rounds, since threads
+            # whose processors others take wait for each other's turns, which says nothing of how they hand over.
+            ratio = interleaved_ratio(
+                lambda: run(1), lambda: run(2), rounds=49, clock=time.perf_counter, summary=min
+            )
     finally:
         torch.set_num_threads(threads)
-    # Measured on two free cores: 1.8. Where other work takes them the threads wait for each other, and on a single core
-    # they take turns; but a thread that waits soon gives its processor away.
+    # Measured on two free cores: 1.8, and beside four others that never rest 0.5. On a single core the threads take
+    # turns; but a thread that waits soon gives its processor away.
     assert ratio > 0.3

@@ -13,12 +13,13 @@ def interleaved_ratio(
     rounds: int = 5,
     *,
     clock: Callable[[], float] = time.process_time,
+    summary: Callable[[list[float]], float] = statistics.median,
 ) -> float:
     """The median time of `slow` over the median time of `fast`, called in turn for some rounds on one torch thread.
 
     The clock counts the processor time of this process, so a neighbour that takes the processor away costs nothing, and
     what it does to the caches it does to both. Where the two differ in their number of threads, waiting is part of what
-    is compared: pass `clock=time.perf_counter`.
+    is compared: pass `clock=time.perf_counter`, and `summary=min` for what holds in the rounds that nobody interrupts.
     """
     calls = (slow, fast)
     seconds: tuple[list[float], list[float]] = ([], [])
@@ -34,4 +35,4 @@ def interleaved_ratio(
                 spent.append(clock() - started)
     finally:
         torch.set_num_threads(threads)
-    return statistics.median(seconds[0]) / statistics.median(seconds[1])
+    return summary(seconds[0]) / summary(seconds[1])

@@ -27,10 +27,14 @@ COMPILED = "alphabet-cpu: compiled, after {seconds:.0f} seconds"
 ANNOUNCE_AFTER_SECONDS = 2.0  # reading kernels from disk takes less
 # A thread that waits for others to end looks so often, some fifty microseconds long, before it goes to sleep: kernels
 # end almost together, and to be woken takes as long.
-LOOKS = 50_000
-# And one that has nothing left to do looks so often whether there is something new: a step calls kernels twice, and
-# calls follow each other.
-LOOKS_FOR_WORK = 200_000
+LOOKS = 200_000
+# And one that has nothing left to do looks so often whether there is something new, a quarter of a millisecond: a step
+# calls kernels twice, with some work of one thread between, and calls follow each other.
+LOOKS_FOR_WORK = 1_000_000
+# Where that took so long the system had given the thread's processor to others in the meantime. Looking then only costs
+# the thread its turn when there is work: it goes to sleep at once after its next calls, so many.
+INTERRUPTED_SECONDS = 2e-3
+CALLS_WITHOUT_LOOKING = 100
 # Raised by every kernel that threads share, when it begins: by then there is work, and the interpreter's lock is free
 # for the threads that look here. One that wanted the lock earlier would be put to sleep.
 UNDER_WAY: Integers = np.zeros(1, np.int64)
@@ -145,10 +149,16 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
 
 
 def _work(jobs: SimpleQueue[Job]) -> None:
+    calls_without = 0
     while True:
         ended = _run(*jobs.get())  # whose locals end with it: a thread that waits keeps no arrays of the last call
-        if ended is not None:
-            _end(ended, jobs)
+        if ended is None:
+            continue
+        calls_without = max(0, calls_without - 1)
+        if calls_without:
+            count_up(ended)
+        elif not _look_for_work(ended, jobs):
+            calls_without = CALLS_WITHOUT_LOOKING
 
 
 def _run(
@@ -164,13 +174,14 @@ def _run(
     return ended
 
 
-def _end(ended: Integers, jobs: SimpleQueue[Job]) -> None:
-    """Tell the caller that the task has ended, and look for more work for a while."""
-    seen = int(UNDER_WAY[0])
-    if jobs.empty():
+def _look_for_work(ended: Integers, jobs: SimpleQueue[Job]) -> bool:
+    """Tell the caller that the task has ended, and look for more for a while; whether nobody took the processor."""
+    seen, began = int(UNDER_WAY[0]), time.perf_counter()
+    if jobs.empty():  # asked after `seen` was read: a kernel that begins from now on is noticed
         end_and_look(ended, UNDER_WAY, seen + 1, LOOKS_FOR_WORK)
     else:
         count_up(ended)
+    return time.perf_counter() - began < INTERRUPTED_SECONDS
 
 
 def _call(task: Task) -> BaseException | None:

@@ -6,7 +6,6 @@ from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.lanes import (
     LANES,
     ROUNDING,
-    guess_reciprocal,
     load,
     maximum,
     minimum,
@@ -32,9 +31,8 @@ def allocate(count):
 def sigmoid(x):
     """The sigmoid 1 / (1 + exp(-x)) of lanes, within 3e-7.
 
-    exp(-x) = 2**n 2**r with |r| <= 1/2 and a polynomial for the latter. A division would cost as much as all the rest;
-    a Newton step and one of third order from the bits of the denominator do not. Below -60 the result is zero, so that
-    x times it does not grow again for huge x.
+    exp(-x) = 2**n 2**r with |r| <= 1/2 and a polynomial for the latter. Below -60 the result is zero, so that x times
+    it does not grow again for huge x.
     """
     given = x
     x = minimum(maximum(x, splat(-60.0)), splat(60.0))
@@ -45,11 +43,7 @@ def sigmoid(x):
     p = p * r + 0.24022120237350464
     p = p * r + 0.6931469440460205
     p = p * r + 1.0000001192092896
-    d = scale_by_power(p, rounded) + 1.0
-    y = guess_reciprocal(d)
-    y = y * (2.0 - d * y)
-    error = 1.0 - d * y
-    return zero_below(given, (error * error + error) * y + y)
+    return zero_below(given, 1.0 / (scale_by_power(p, rounded) + 1.0))
 
 
 @kernel

@@ -94,7 +94,7 @@ class Behind(NamedTuple):
     trail_taps: Any
 
 
-@array_kernel
+@inlined
 def view_behind(flat, sizes):
     """The parts of one row of `Return.behind`."""
     states = sizes.columns
@@ -146,25 +146,36 @@ def backpropagate(sizes, weights, batch, outputs, gradients, handover):
     sizes, weights, batch = Sizes(*sizes), Weights(*weights), Batch(*batch)
     outputs, gradients, handover = Outputs(*outputs), Gradients(*gradients), Return(*handover)
     claim(handover.under_way, 0)
-    folded, length, width, columns = unpack(weights.packed, sizes), batch.length, sizes.width, sizes.columns
+    folded, width, columns, behind = unpack(weights.packed, sizes), sizes.width, sizes.columns, handover.behind
     cascaded = folded.cascaded if sizes.cascaded else folded.direct
     turned = Turned(
         transpose(folded.direct.drive, width, columns),
         transpose(cascaded.drive, width, columns),
         transpose(folded.synthesis, columns, width),
     )
-    valid, window = Mask(batch.valid, batch.masked), allocate_window(batch, sizes, weights.poles, True)
-    capacity = TILE if batch.clock is None else length
-    rows = capacity + 4 * LIFT_REACH
+    rows = (TILE if batch.clock is None else batch.length) + 4 * LIFT_REACH
     scratch = Scratch(
         allocate(rows * columns), allocate(rows * width), allocate(rows * width), allocate((rows + SPREAD) * width)
     )
+    if not handover.split:
+        behind = allocate(behind.size).reshape(behind.shape)
+    unused, d_sums = allocate(handover.carried.shape[1]), allocate(outputs.sums[0].size).reshape(outputs.sums[0].shape)
+    window = allocate_window(batch, sizes, weights.poles, True)
+    backpropagate_claimed(
+        sizes, weights, batch, outputs, gradients, handover, window, turned, scratch, behind, unused, d_sums
+    )
+
+
+@kernel
+def backpropagate_claimed(
+    sizes, weights, batch, outputs, gradients, handover, window, turned, scratch, behind, unused, d_sums
+):
+    """Run what this thread claims, in buffers of its own; no references are counted from tile to tile."""
+    folded, length, valid = unpack(weights.packed, sizes), batch.length, Mask(batch.valid, batch.masked)
+    capacity = TILE if batch.clock is None else length
     tiles, split, counters, carried = -(-length // capacity), handover.split, handover.counters, handover.carried
     alone = Handover(False, True, counters, handover.under_way, carried)
-    unused = view_carried(allocate(carried.shape[1]), sizes)
-    behind = handover.behind if split else allocate(handover.behind.size).reshape(handover.behind.shape)
-    d_sums = allocate(outputs.sums[0].size).reshape(outputs.sums[0].shape)
-    groups = len(gradients.packed)
+    nowhere, groups = view_carried(unused, sizes), len(gradients.packed)
     while True:
         claimed = claim(counters, CLAIMED)
         row, turn = (claimed // tiles, claimed % tiles) if split else (claimed, 0)
@@ -180,7 +191,7 @@ def backpropagate(sizes, weights, batch, outputs, gradients, handover):
             d_folded = unpack(gradients.packed[group], sizes)
             if start < end:
                 before = view_carried(carried[(tile.piece - 1) % len(carried)], sizes)
-                run_tile(tile, sizes, folded, batch, window, before, unused, alone, True, outputs.sums[row])
+                run_tile(tile, sizes, folded, batch, window, before, nowhere, alone, True, outputs.sums[row])
             wait_until(counters, DONE + group, ahead)
             tile_bwd(tile, order, sizes, folded, turned, batch, window, scratch, d_sums, later, mine, split, counters,
                      d_folded, gradients.values)  # fmt: skip

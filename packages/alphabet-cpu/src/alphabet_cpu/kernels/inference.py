@@ -1,6 +1,6 @@
 """`run_tiles`: all outputs of a batch in one pass over each sequence, tile by tile."""
 
-from alphabet_cpu.compiling import array_kernel
+from alphabet_cpu.compiling import array_kernel, kernel
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.layout import Batch, Mask, Outputs, Sizes, Tokens, Weights, find_end, unpack
 from alphabet_cpu.kernels.memory import claim, publish, wait_until
@@ -29,13 +29,19 @@ def run_tiles(sizes, weights, batch, outputs, handover):
     sizes, weights, batch = Sizes(*sizes), Weights(*weights), Batch(*batch)
     outputs, handover = Outputs(*outputs), Handover(*handover)
     claim(handover.under_way, 0)
-    folded, length = unpack(weights.packed, sizes), batch.length
-    valid, window = Mask(batch.valid, batch.masked), allocate_window(batch, sizes, weights.poles, False)
+    carried = handover.carried
+    if not handover.split and not handover.kept:
+        carried = allocate(carried.size).reshape(carried.shape)
+    window = allocate_window(batch, sizes, weights.poles, False)
+    run_claimed(sizes, weights, batch, outputs, handover, window, carried)
+
+
+@kernel
+def run_claimed(sizes, weights, batch, outputs, handover, window, carried):
+    """Run what this thread claims, in a window of its own; no references are counted from tile to tile."""
+    folded, length, valid = unpack(weights.packed, sizes), batch.length, Mask(batch.valid, batch.masked)
     capacity = TILE if batch.clock is None else length
     tiles, split, counters = -(-length // capacity), handover.split, handover.counters
-    carried = handover.carried
-    if not split and not handover.kept:
-        carried = allocate(carried.size).reshape(carried.shape)
     while True:
         claimed = claim(counters, CLAIMED)
         row, number = (claimed // tiles, claimed % tiles) if split else (claimed, 0)

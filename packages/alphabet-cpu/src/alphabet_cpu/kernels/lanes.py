@@ -1,6 +1,6 @@
 """Sixteen float32 lanes as one numba value: the vector arithmetic that the kernels are written in.
 
-Inside a compiled function `load(array, index)` returns `Lanes`, which add, subtract and multiply with each other and
+Inside a compiled function `load(array, index)` returns `Lanes`, which add, subtract, multiply and divide, with each other and
 with scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of AVX-512, two
 of AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
 """
@@ -191,17 +191,6 @@ def multiply_add(_typing, left, right, term):
     return lanes(left, right, term), generate
 
 
-@intrinsic
-def guess_reciprocal(_typing, value):
-    """Approximately 1 / value for positive normal numbers, within 5.1 %, by negating the exponent bits."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        bits = builder.bitcast(values[0], _INTS)
-        return builder.bitcast(builder.sub(_integers(0x7EF311C7), bits), _FLOATS)
-
-    return lanes(value), generate
-
-
 ZERO_BELOW = -60.0
 
 
@@ -244,6 +233,7 @@ scale_by_power = _binary(_shift_exponent)
 _add = _binary(lambda builder, values: builder.fadd(*values, flags=_CONTRACT))
 _subtract = _binary(lambda builder, values: builder.fsub(*values, flags=_CONTRACT))
 _multiply = _binary(lambda builder, values: builder.fmul(*values, flags=_CONTRACT))
+_divide = _binary(lambda builder, values: builder.fdiv(*values))
 
 
 def _overload_operator(symbol: Any, apply: Any) -> None:
@@ -259,5 +249,6 @@ def _overload_operator(symbol: Any, apply: Any) -> None:
         return None
 
 
-for _symbol, _apply in ((operator.add, _add), (operator.sub, _subtract), (operator.mul, _multiply)):
+_OPERATORS = {operator.add: _add, operator.sub: _subtract, operator.mul: _multiply, operator.truediv: _divide}
+for _symbol, _apply in _OPERATORS.items():
     _overload_operator(_symbol, _apply)

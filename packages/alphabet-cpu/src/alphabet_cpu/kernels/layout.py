@@ -10,7 +10,7 @@ import numpy as np
 from alphabet_core.fused import LIFT_OFFSETS
 from numpy.typing import NDArray
 
-from alphabet_cpu.compiling import array_kernel, inlined, kernel
+from alphabet_cpu.compiling import inlined, kernel
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -186,7 +186,7 @@ def find_end(valid, row, length):
     return end
 
 
-@array_kernel
+@inlined
 def unpack(packed, sizes):
     """Views of the packed weights, or of gradients that are packed alike; each is a whole number of lanes.
 

@@ -76,7 +76,7 @@ class Window(NamedTuple):
     partners: Any
 
 
-@array_kernel
+@inlined
 def view_carried(flat, sizes):
     """The parts of one row of `Handover.carried`."""
     history = sizes.history * sizes.columns
