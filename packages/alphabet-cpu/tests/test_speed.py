@@ -130,9 +130,7 @@ def test_a_second_thread_does_not_hold_up_one_long_sequence(anchor):
         with value_checks(False):
             # By the wall clock, since waiting for each other is what is measured; by the fastest rounds, since threads
             # whose processors others take wait for each other's turns, which says nothing of how they hand over.
-            ratio = interleaved_ratio(
-                lambda: run(1), lambda: run(2), rounds=49, clock=time.perf_counter, summary=min
-            )
+            ratio = interleaved_ratio(lambda: run(1), lambda: run(2), rounds=49, clock=time.perf_counter, summary=min)
     finally:
         torch.set_num_threads(threads)
     # Measured on two free cores: 1.8, and beside four others that never rest 0.5. On a single core the threads take

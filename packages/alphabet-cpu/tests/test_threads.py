@@ -46,7 +46,9 @@ def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe to test on Linux alone")
-def test_a_forked_child_can_go_on():
+@pytest.mark.slow
+def test_a_forked_child_can_go_on(tmp_path):
+    """Right after the first call, which compiled: no thread may still hold the compiler's lock."""
     code = (
         "import multiprocessing, torch; from alphabet_testing.models import make_batch, make_model; "
         "from alphabet_cpu import CpuRuntime; torch.set_num_threads(2); "
@@ -55,7 +57,7 @@ def test_a_forked_child_can_go_on():
         "child = context.Process(target=lambda: queue.put(runtime(values).tolist())); child.start(); "
         "found = queue.get(timeout=60); child.join(60); print(torch.equal(torch.tensor(found), wanted))"
     )
-    assert run_python(code).stdout == "True\n"
+    assert run_python(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "True\n"
 
 
 def test_the_thread_count_comes_back_after_an_error():

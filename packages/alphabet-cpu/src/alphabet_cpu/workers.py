@@ -142,10 +142,23 @@ def _start_workers(wanted: int) -> SimpleQueue[Job]:
     """The queue of jobs, which at least as many threads as wanted read from; they end with the process."""
     global _started
     with _lock:
+        if _started == 0:
+            _compile_looking()
         for _ in range(_started, wanted):
             threading.Thread(target=_work, args=(_jobs,), name="alphabet-cpu", daemon=True).start()
         _started = max(_started, wanted)
     return _jobs
+
+
+def _compile_looking() -> None:
+    """Compile what threads call between tasks, when nobody waits for them.
+
+    A process that forks while one of them compiles leaves its child the compiler's lock, which nobody there gives back.
+    """
+    counters: Integers = np.zeros(1, np.int64)
+    count_up(counters)
+    look_for(counters, 0, 1)
+    end_and_look(counters, counters, 0, 1)
 
 
 def _work(jobs: SimpleQueue[Job]) -> None:

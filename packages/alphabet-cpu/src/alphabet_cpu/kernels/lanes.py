@@ -1,8 +1,8 @@
 """Sixteen float32 lanes as one numba value: the vector arithmetic that the kernels are written in.
 
-Inside a compiled function `load(array, index)` returns `Lanes`, which add, subtract, multiply and divide, with each other and
-with scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of AVX-512, two
-of AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
+Inside a compiled function `load(array, index)` returns `Lanes`, which add, subtract, multiply and divide, with each
+other and with scalars; a product that is added becomes one fused multiply-add. LLVM maps a value to one register of
+AVX-512, two of AVX2 or four of NEON. Indices are element offsets into one-dimensional arrays and are not checked.
 """
 
 import operator
