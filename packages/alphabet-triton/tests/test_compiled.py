@@ -85,7 +85,12 @@ def check_update(model, device):
     [
         pytest.param(*case, marks=[pytest.mark.slow] if number else [])
         for number, case in enumerate(
-            [*((sizes, length, "both") for sizes, length in WIDTHS), (SIZES, LENGTH, "none"), (SIZES, LENGTH, "both")]
+            [
+                *((sizes, length, "both") for sizes, length in WIDTHS),
+                ((2, 80, 20, 2), 70, "none"),  # blocks of this width are others without masks; three chunks
+                (SIZES, LENGTH, "none"),
+                (SIZES, LENGTH, "both"),
+            ]
         )
     ],
 )

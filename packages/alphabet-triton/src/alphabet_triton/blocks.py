@@ -7,17 +7,21 @@ from alphabet_triton.launching import Blocks
 EDGE = {
     16: Blocks({"BT": 32, "BD": 16, "BM": 16}, warps=4),
     32: Blocks({"BT": 32, "BD": 32, "BM": 16}, warps=4),
-    64: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=8),
-    128: Blocks({"BT": 32, "BD": 128, "BM": 16}, warps=8),
+    64: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=4),
+    128: Blocks({"BT": 32, "BD": 128, "BM": 16}, warps=4),
     256: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=8, stages=1),
 }
+# ptxas takes all 255 registers whatever the number of warps: with fewer of them more programs are resident.
 READER = {
-    16: Blocks({"BT": 32, "BD": 16, "BM": 16, "BC": 16}, warps=8, stages=1),
-    32: Blocks({"BT": 32, "BD": 32, "BM": 16, "BC": 16}, warps=8, stages=1),
+    16: Blocks({"BT": 32, "BD": 16, "BM": 16, "BC": 16}, warps=2, stages=1),
+    32: Blocks({"BT": 32, "BD": 32, "BM": 16, "BC": 16}, warps=2, stages=1),
     64: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=4, stages=1),
-    128: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
+    128: Blocks({"BT": 32, "BD": 32, "BM": 16, "BC": 8}, warps=4, stages=1),
     256: Blocks({"BT": 32, "BD": 64, "BM": 16, "BC": 16}, warps=8, stages=1),
 }
+# With masks, width 128 spills in these by Triton 3.5.1: the reader on sm_90, the edge there and on sm_80.
+EDGE_MASKED = EDGE | {128: Blocks({"BT": 32, "BD": 64, "BM": 16}, warps=4, stages=1)}
+READER_MASKED = READER | {128: READER[256]}
 NORM_BWD = {
     16: Blocks({"BT": 64, "BD": 16, "BN": 16}, warps=4),
     32: Blocks({"BT": 64, "BD": 32, "BN": 16}, warps=4),

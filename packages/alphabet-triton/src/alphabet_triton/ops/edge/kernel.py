@@ -43,13 +43,13 @@ def edge_fwd_kernel(
         o_d = d + tl.arange(0, BD)
         m_d = o_d < D
         b_x = tl.load(bias + o_d, mask=m_d, other=0.0)[:, None] + tl.zeros([BD, BT], tl.float32)
-        for k in range(TAPS):
-            o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
-            b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
-            for c in range(C):
-                b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0) * b_tap
+        for c in range(C):
+            b_w = tl.load(project + o_d * C + c, mask=m_d, other=0.0)
+            for k in tl.static_range(TAPS):  # unrolled, so that a channel's loads wait for memory together
+                o_k, m_k = tap_tokens(o_t, k, T, p_valid, MASKED)
+                b_tap = tl.load(taps + o_d * TAPS + k, mask=m_d, other=0.0)
                 b_v = tl.load(values + (i_b * T + o_k) * C + c, mask=m_k, other=0.0)
-                b_x += b_w[:, None] * b_v[None, :]
+                b_x += (b_w * b_tap)[:, None] * b_v[None, :]
         m_h = valid_tokens(o_t, m_t, p_valid, MASKED)
         b_h = activate(b_x, m_d[:, None] & m_h[None, :])
         b_sum, b_far = add_squares(b_h, b_sum, b_far)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from alphabet_triton.blocks import EDGE, EDGE_BWD, EDGE_BWD_VALUES, feature_blocks
+from alphabet_triton.blocks import EDGE, EDGE_BWD, EDGE_BWD_VALUES, EDGE_MASKED, feature_blocks
 from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, row_stride, sum_over_programs, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.edge.kernel import edge_bwd_kernel, edge_fwd_kernel
@@ -29,13 +29,14 @@ def launch_edge(
     """
     values, project, taps, bias, matrix = contiguous(values, project, taps, bias, matrix)
     (batch, length, channels), (rows, width) = values.shape, matrix.shape
-    stride, blocks = row_stride(length), feature_blocks(EDGE, width)
+    stride = row_stride(length)
+    masked, (mask, open_) = prepare_masks(values, valid, gate)
+    blocks = feature_blocks(EDGE_MASKED if masked else EDGE, width)
     chunks = tiles(length, blocks.sizes["BT"])
     lifted, scale = values.new_empty(batch, width, stride), values.new_empty(batch, stride)
     local, ends = values.new_empty(batch, rows, stride), values.new_empty(batch, rows, chunks)
     tickets = values.new_empty(batch, dtype=torch.int32)
     pre = torch.empty_like(lifted) if keep else lifted
-    masked, (mask, open_) = prepare_masks(values, valid, gate)
     given = {"values": values, "valid": mask, "gate": open_}
     weights = {"project": project, "taps": taps, "bias": bias, "matrix": matrix, "transition": transition}
     found = {"pre": pre, "lifted": lifted, "scale": scale, "local": local, "ends": ends, "tickets": tickets}

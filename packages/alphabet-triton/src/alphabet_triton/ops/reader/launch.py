@@ -4,7 +4,7 @@ import torch
 from alphabet_core.fused import MOMENTS
 from torch import Tensor
 
-from alphabet_triton.blocks import READER, READER_BWD, feature_blocks
+from alphabet_triton.blocks import READER, READER_BWD, READER_MASKED, feature_blocks
 from alphabet_triton.buffers import TAPS, contiguous, prepare_masks, sum_over_programs, tiles
 from alphabet_triton.launching import Launch, run
 from alphabet_triton.ops.lift.launch import launch_norm_backward, launch_outer_backward
@@ -37,13 +37,13 @@ def launch_reader(
     """
     synthesis, through, taps, bias, matrix = contiguous(synthesis, through, taps, bias, matrix)
     (batch, width, stride), rows, chunks = lifted.shape, len(matrix), ends.shape[2]
-    blocks = feature_blocks(READER, width)
+    masked, (mask,) = prepare_masks(lifted, valid)
+    blocks = feature_blocks(READER_MASKED if masked else READER, width)
     wide = width > blocks.sizes["BD"]
     states, scale_2 = (torch.empty_like(local), torch.empty_like(scale)) if keep else (local, scale)
     pre = torch.empty_like(lifted) if keep or wide else lifted
     parts = lifted.new_empty(batch, chunks, MOMENTS, rows // 2)
     local_2, ends_2 = torch.empty_like(local), torch.empty_like(ends)
-    masked, (mask,) = prepare_masks(lifted, valid)
     features = {"lifted": lifted, "scale": scale, "local": local, "ends": ends, "transition": transition, "valid": mask}
     weights = {"synthesis": synthesis, "through": through, "taps": taps, "bias": bias, "matrix": matrix}
     found = {"states": states, "sums": parts, "pre": pre, "scale_2": scale_2, "local_2": local_2, "ends_2": ends_2}
