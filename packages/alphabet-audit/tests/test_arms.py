@@ -204,6 +204,30 @@ def test_the_very_arm_that_is_timed_is_checked_before_and_after_its_groups(tiny,
     assert judge(spoiled.check()) == "fail"
 
 
+def test_what_alphabets_step_is_compared_with_has_an_optimizer_of_its_own(tiny):
+    """Its averages were the arm's, which had moved them already: plain torch was off by 1e-5, and 3e-5 allowed."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm, alone = (bench.alphabet_arm(Row(design, "alphabet", "step")) for _ in range(2))
+
+    def slightly_wrong():
+        result = arm.call()
+        with torch.no_grad():
+            for parameter in arm.model.parameters():
+                parameter.add_(1e-6)
+        return result
+
+    for _ in range(5):
+        arm.call()
+        alone.call()
+    arm.recheck()
+    alone.call()
+    assert torch.equal(arm.call(), alone.call())  # and what was checked goes on as if nothing had been
+    (median,) = (each for each in arm.recheck() if each.quantity == "timed: parameters-median")
+    assert max(median.error, median.plain) < tiny.tolerances["parameters-median"].floor == median.limit
+    assert judge(replace(arm, call=slightly_wrong).recheck()) == "fail"
+
+
 def test_a_family_that_goes_wrong_while_it_is_timed_is_found_out(tiny):
     bench = DeviceBench(tiny, cpu_runtime())
     (design,) = tiny.designs.designs

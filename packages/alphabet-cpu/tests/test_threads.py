@@ -46,7 +46,6 @@ def test_the_kernels_use_as_many_threads_as_torch_is_set_to(threads, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are safe to test on Linux alone")
-@pytest.mark.slow
 def test_a_forked_child_can_go_on(tmp_path):
     """Right after the first call, which compiled: no thread may still hold the compiler's lock."""
     code = (

@@ -74,8 +74,8 @@ class AlphabetArm:
             assert isinstance(found, Tensor)
             return (compare("timed: logits", found.cpu(), usual, wanted, self.rules, "logits"),)
         steps = [TrainingStep(model, self.trainer.recipe) for model in (plain, exact)]
-        for step in steps:
-            step.optimizer.load_state_dict(self.trainer.optimizer.state_dict())
+        for step in steps:  # with averages of its own: loading alone shares those of the same type, which the call moves
+            step.optimizer.load_state_dict(copy.deepcopy(self.trainer.optimizer.state_dict()))
         loss = self.call()
         assert isinstance(loss, Tensor)
         losses = steps[0](values, targets), steps[1](values.double(), targets)
