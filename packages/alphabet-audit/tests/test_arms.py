@@ -1,5 +1,6 @@
 """The real bench at a tiny design: arms that agree are timed, executions are chosen, and the evaluator agrees."""
 
+import copy
 import gc
 import math
 import weakref
@@ -283,6 +284,35 @@ def test_a_family_that_reads_weights_of_long_ago_is_found_out(tiny):
         return loss_at_first
 
     assert judge(replace(arm, call=stale).recheck()) == "fail"
+
+
+def test_a_family_that_falls_behind_while_it_is_timed_is_found_out(tiny):
+    """A step back from a fitted batch moves nothing by itself: after it, one step behind looked like none."""
+    bench = DeviceBench(tiny, cpu_runtime())
+    (design,) = tiny.designs.designs
+    arm = bench.prepare(Row(design, "cnn1d", "step"), "conv1d")
+    behind, step = copy.deepcopy(arm.model), TrainingStep(arm.model)
+    late_step = TrainingStep(behind)
+
+    def late():
+        before = [parameter.detach().clone() for parameter in arm.model.parameters()]
+        behind.zero_grad()
+        loss = late_step.accumulate(*arm.batch, 1.0)
+        torch.nn.utils.clip_grad_norm_(behind.parameters(), step.recipe.clip_norm)
+        for parameter, own in zip(arm.model.parameters(), behind.parameters(), strict=True):
+            parameter.grad = own.grad.clone()
+        step.optimizer.step()
+        with torch.no_grad():
+            for own, value in zip(behind.parameters(), before, strict=True):
+                own.copy_(value)
+        return loss
+
+    for _ in range(4000):
+        step(*arm.batch)
+    behind.load_state_dict(arm.model.state_dict())
+    late()
+    assert judge(replace(arm, call=late).recheck()) == "fail"
+    assert judge(replace(arm, call=lambda: step(*arm.batch)).recheck()) == "pass"
 
 
 def test_a_family_that_diverged_while_it_was_timed_is_found_out(tiny):

@@ -91,7 +91,8 @@ def test_inner_loops_call_nothing_and_keep_what_they_add_up_in_registers(process
     # The check sees what it looks for.
     assert kernels["planted_call"]["calls"]
     assert kernels["planted_spill"]["spills"] or processor != "avx2"
-    assert kernels["run_tiles"]["references"] and kernels["backpropagate"]["references"]
+    assert kernels["run_tiles"]["references"]
+    assert kernels["backpropagate"]["references"]
     assert {name for name in EXPECTED if kernels[name]["loops"]} == EXPECTED
     assert {name: kernels[name]["references"] for name in OVER_TILES} == dict.fromkeys(OVER_TILES, 0)
     assert {name: kernels[name] for name in EXPECTED if kernels[name]["calls"] or kernels[name]["spills"]} == {}

@@ -289,33 +289,3 @@ def test_where_openmp_is_not_found_nothing_is_set(monkeypatch):
     before = torch.get_num_threads()
     with one_torch_thread() as threads:
         assert threads == torch.get_num_threads() == before
-
-
-INTERRUPTED = """
-import random, signal, torch
-from alphabet_cpu.workers import one_torch_thread
-torch.set_num_threads(3)
-with one_torch_thread():
-    pass
-signal.signal(signal.SIGALRM, signal.default_int_handler)
-draw, interrupted, left = random.Random(0), 0, 0
-for _ in range(3000):
-    try:
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 6e-5))
-        for _ in range(20):
-            with one_torch_thread():
-                pass
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    except KeyboardInterrupt:
-        interrupted += 1
-    left += torch.get_num_threads() != 3
-    torch.set_num_threads(3)
-print(interrupted > 100, left)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no interval timers")
-def test_no_interrupt_leaves_the_number_changed():
-    """In a process of its own, whose timer raises KeyboardInterrupt at a random place, again and again."""
-    assert run_python(INTERRUPTED).stdout == "True 0\n"

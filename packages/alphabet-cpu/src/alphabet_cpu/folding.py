@@ -13,7 +13,7 @@ from torch import Tensor
 
 from alphabet_cpu.kernels.arithmetic import allocate
 from alphabet_cpu.kernels.fold_kernels import BankParameters, fold_at_base, fold_bwd, fold_if_at_base
-from alphabet_cpu.kernels.layout import Floats, count_packed, unpack
+from alphabet_cpu.kernels.layout import Floats, count_packed
 from alphabet_cpu.weights import ModelWeights, arrange, pack, read_sizes, with_head
 
 BANK = len(BankParameters._fields)
@@ -31,8 +31,9 @@ class FoldingByGraph:
 
     def accumulate_gradients(self, gradient: Floats) -> None:
         """Add the parameters' gradients to `.grad`, given that of the packed weights."""
-        parts = unpack(gradient, self.weights.sizes).parts()
-        pairs = [(f, torch.from_numpy(g)) for f, g in zip(self._folded, parts, strict=True) if f.requires_grad]
+        # Not by `unpack`: numba crashes where it makes named tuples for Python while an interrupt waits.
+        parts = torch.from_numpy(gradient).split([folded.numel() for folded in self._folded])
+        pairs = [(f, g) for f, g in zip(self._folded, parts, strict=True) if f.requires_grad]
         torch.autograd.backward([f for f, _ in pairs], [g.view(f.shape).to(f.dtype) for f, g in pairs])
 
 

@@ -18,6 +18,8 @@ from alphabet_audit.gates.trajectory import QUANTILES, flatten, read_quantile
 from alphabet_audit.measure.clock import Call
 from alphabet_audit.protocol.readings import Reading
 
+STEPS_FROM_THE_BEGINNING = 3
+
 
 class Beginning:
     """The parameters and buffers that a model began with.
@@ -34,14 +36,16 @@ class Beginning:
         return [tensor.detach() for tensor in (*self._model.parameters(), *self._model.buffers())]
 
     def retake(self, call: Call) -> None:
-        """Put them back where they are and take one step, so that what is read next was written by the arm itself.
+        """Put them back where they are and take a few steps, so that what is read next was written by the arm itself.
 
-        A model that is no longer finite stays as it is, for the readings to say so.
+        An arm that is a step behind spends the first on the gradient where it fitted its batch, which moves nothing. A
+        model that is no longer finite stays as it is, for the readings to say so.
         """
         tensors = self._tensors()
         if all(torch.isfinite(tensor).all() for tensor in tensors):
             restore(tensors, self._values)
-            call()
+            for _ in range(STEPS_FROM_THE_BEGINNING):
+                call()
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ class AlphabetArm:
             assert isinstance(found, Tensor)
             return (compare("timed: logits", found.cpu(), usual, wanted, self.rules, "logits"),)
         steps = [TrainingStep(model, self.trainer.recipe) for model in (plain, exact)]
-        for step in steps:  # with averages of its own: loading alone shares those of the same type, which the call moves
+        for (
+            step
+        ) in steps:  # with averages of its own: loading alone shares those of the same type, which the call moves
             step.optimizer.load_state_dict(copy.deepcopy(self.trainer.optimizer.state_dict()))
         loss = self.call()
         assert isinstance(loss, Tensor)
@@ -101,7 +107,7 @@ class FamilyArm:
     beginning: Beginning
 
     def check(self) -> tuple[Reading, ...]:
-        """Readings of one call of this arm; of a step, the second from where the model began."""
+        """Readings of one call of this arm; of a step, the fourth from where the model began."""
         if self.phase != INFERENCE:
             self.beginning.retake(self.call)
         self.reference.load_state_dict(self.model.state_dict())

@@ -77,11 +77,6 @@ class FoldedWeights(NamedTuple):
     through: Any
     cascaded: BankWeights
 
-    def parts(self) -> list[Any]:
-        """The arrays in the order in which they are packed, without the empty ones of what the model leaves out."""
-        arrays = self.project, *self.direct, self.synthesis, self.through, *self.cascaded
-        return [array for array in arrays if array.size > 0]
-
 
 class Weights(NamedTuple):
     """A model's weights in the form that kernels read: folded, packed into one array, and what is beside it.
